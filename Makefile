@@ -1,0 +1,42 @@
+# Every target makes the virtual environment it needs; nothing has to be installed by hand.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo serve test lint bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+install: $(INSTALLED) ## make .venv with Tidelog and its development tools
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Tidelog needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11"; exit 1; }
+	@# Debian keeps venv in a package of its own; root may have it installed, others are told.
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq python3-venv; } || { echo "The venv module of $(PYTHON) is missing; on Debian: sudo apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(INSTALLED) ## start a broker, ship a real log file through it, kill it, show nothing is lost
+	$(BIN)/python -m tidelog.demo
+
+serve: $(INSTALLED) ## run the daemon with its defaults; data in ./tidelog-data
+	$(BIN)/tidelog serve
+
+test: $(INSTALLED) ## run all tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(INSTALLED) ## ruff, mypy strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(INSTALLED) ## measure; prints tables with ratios to floors of the same run
+	$(BIN)/python -m bench
+
+clean: ## remove what make and the tools have made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

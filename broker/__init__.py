@@ -1,0 +1,1 @@
+"""The Tidelog daemon."""

@@ -1,0 +1,1 @@
+"""Handlers of the native protocol, one file per request family."""

@@ -1,0 +1,1 @@
+"""The storage engine: synchronous and deterministic; it knows Disk and Clock, never asyncio."""

@@ -1,0 +1,1 @@
+"""The native protocol: frames, requests and responses, without I/O."""

@@ -1,0 +1,1 @@
+"""What a program that uses Tidelog imports."""
