@@ -6,7 +6,10 @@ milliseconds since 1970-01-01 UTC, as in Kafka.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, NewType
+from typing import Final, NamedTuple, NewType, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+"""Bytes in memory; what is only read may be any of them, and is never copied to become another."""
 
 Offset = NewType("Offset", int)
 """The number of a record in its partition, from 0, int64 on the wire and on disk."""
