@@ -1,0 +1,199 @@
+"""Config: everything that can be set, typed; one struct a table of the TOML file.
+
+A key has its field's name. The text under a field is its documentation: config.example.toml and
+docs/configuration.md are made from it. A key that ends in `_bytes` or has `bytes` in its name is a
+size ("1GiB" or bytes), one that ends in `_ms` or has `_ms_` in it a duration ("7d" or
+milliseconds). Where values come from and how they are checked: `config_sources`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from broker.config_topics import TopicsConfig
+from broker.config_units import count, duration, size, text
+from protocol import limits
+
+__all__ = [
+    "Config",
+    "DaemonConfig",
+    "FlushConfig",
+    "HttpConfig",
+    "LimitsConfig",
+    "ListenersConfig",
+    "LogOutputConfig",
+    "StorageConfig",
+    "TopicsConfig",
+    "contradictions",
+]
+
+MIB: Final = 1024 * 1024
+PORT_MAX: Final = 65_535
+
+
+class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The process."""
+
+    node_id: Annotated[int, count(ge=0, le=limits.INT32_MAX)] = 1
+    """The number of this broker, written into each data directory's `meta.properties`.
+    A directory of another node is refused."""
+    shutdown_timeout_ms: Annotated[int, duration(ge=0)] = 30_000
+    """How long SIGTERM may drain: answer what is in flight, flush, checkpoint. After that, or at
+    a second signal, the process ends at once with exit code 5; nothing acknowledged is lost."""
+    ready_file: str = ""
+    """A file that is written (as JSON, with the bound addresses) once clients are served, and
+    removed at shutdown. Empty: none."""
+    allow_missing_dirs: tuple[str, ...] = ()
+    """Data directories that may be missing at start. Their partitions answer
+    KAFKA_STORAGE_ERROR (56), never "empty". Any other missing directory is refused."""
+
+
+class ListenersConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Where clients connect."""
+
+    host: str = "localhost"
+    """Address or name to listen on, IPv4 and IPv6 alike: "localhost" is 127.0.0.1 and ::1,
+    "" or "*" is every interface. There is no authentication yet: open it to networks you trust."""
+    native_port: Annotated[int, count(ge=0, le=PORT_MAX)] = 9091
+    """TCP port of the native protocol; 0 takes any free one."""
+
+
+class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Metrics and health over HTTP."""
+
+    enabled: bool = True
+    """Whether /metrics, /healthz and /readyz are served."""
+    host: str = "localhost"
+    """Address or name to listen on; as `listeners.host`."""
+    port: Annotated[int, count(ge=0, le=PORT_MAX)] = 9644
+    """TCP port; 0 takes any free one."""
+    metric_topics_max: Annotated[int, count(ge=1, le=100_000)] = 500
+    """Topics with metrics of their own; further ones are summed under the label `_other`."""
+    metric_partitions_max: Annotated[int, count(ge=0, le=1_000_000)] = 5_000
+    """Partitions with gauges of their own; further ones have none. Bounds the size of a scrape."""
+
+
+class StorageConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The data directories."""
+
+    data_dirs: tuple[str, ...] = ("./tidelog-data",)
+    """Directories, best one a disk; new partitions go to the one with the fewest. The first also
+    holds the list of topics. Relative paths start at the working directory."""
+    open_files_max: Annotated[int, count(ge=16, le=10_000_000)] = 1_000
+    """Segment files held open; the least recently used are closed. Files with unflushed bytes
+    stay open and may exceed it."""
+    mapped_files_max: Annotated[int, count(ge=0, le=1_000_000)] = 256
+    """Sealed segment files mapped into memory for sending; 0 reads them instead."""
+    index_cache_bytes: Annotated[int, size(ge=0)] = 64 * MIB
+    """Memory for the indexes of sealed segments."""
+    retention_check_ms: Annotated[int, duration(ge=100)] = 300_000
+    """How often old segments are looked for."""
+    checkpoint_interval_ms: Annotated[int, duration(ge=10)] = 1_000
+    """How often recovery points are written down. Shorter: less to check after a crash."""
+
+
+class FlushConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How bytes get to the disk. When they do is a topic's `flush_policy`."""
+
+    threads: Annotated[int, count(ge=1, le=64)] = 8
+    """Threads that sit in fdatasync; more help when many partitions are written at once."""
+
+
+class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client may ask for. Beyond a rate or an amount in flight, reading is paused;
+    beyond a size, the request or the connection is refused."""
+
+    frame_bytes_max: Annotated[int, size(ge=1_024, le=limits.INT32_MAX)] = limits.FRAME_BYTES_MAX
+    """The largest request; a longer one closes its connection before it is buffered."""
+    connections_max: Annotated[int, count(ge=1, le=1_000_000)] = 10_000
+    """Client connections in all; further ones are closed at once."""
+    connections_per_address_max: Annotated[int, count(ge=1, le=1_000_000)] = 5_000
+    """Client connections from one address; further ones are closed at once."""
+    requests_in_flight_max: Annotated[int, count(ge=1, le=1_000_000)] = 1_000
+    """Unanswered requests of one connection; at this number reading from it pauses."""
+    in_flight_bytes_max: Annotated[int, size(ge=MIB)] = 512 * MIB
+    """Bytes of requests being received and of answers not yet sent, over all connections; beyond
+    it, reading pauses."""
+    connection_in_flight_bytes_max: Annotated[int, size(ge=64 * 1024)] = 128 * MIB
+    """The same for one connection."""
+    idle_timeout_ms: Annotated[int, duration(ge=100)] = 600_000
+    """A connection without a request for this long, and with nothing to answer, is closed."""
+    handshake_timeout_ms: Annotated[int, duration(ge=100)] = 30_000
+    """A new connection must have sent its first whole request by then."""
+    frame_timeout_ms: Annotated[int, duration(ge=100)] = 60_000
+    """A request that has begun to arrive must be whole by then."""
+    decompressed_bytes_max: Annotated[int, size(ge=1_024)] = limits.DECOMPRESSED_BYTES_MAX
+    """What one batch may grow to where the broker has to decompress it."""
+    topics_max: Annotated[int, count(ge=1, le=limits.TOPICS_MAX)] = 10_000
+    """Topics of this broker."""
+    partitions_per_topic_max: Annotated[int, count(ge=1, le=limits.PARTITIONS_PER_TOPIC_MAX)] = (
+        1_000
+    )
+    """Partitions of one topic."""
+    fetch_response_bytes_max: Annotated[int, size(ge=1_024, le=limits.INT32_MAX)] = (
+        limits.RESPONSE_BYTES_MAX
+    )
+    """A fetch is cut to this, whatever it asks for; a first larger message is sent whole."""
+    max_wait_ms_max: Annotated[int, duration(ge=0, le=limits.INT32_MAX)] = 60_000
+    """The longest a fetch may wait for new messages, whatever it asks for."""
+    connection_requests_per_second_max: Annotated[int, count(ge=0, le=10_000_000)] = 0
+    """Requests a second of one connection, on average; 0 is no limit."""
+    address_requests_per_second_max: Annotated[int, count(ge=0, le=10_000_000)] = 0
+    """Requests a second of one client address, on average; 0 is no limit."""
+
+
+class LogOutputConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What the daemon says, on standard error."""
+
+    level: Annotated[str, text("debug", "info", "warning", "error")] = "info"
+    """The least important event that is written."""
+    format: Annotated[str, text("auto", "json", "console")] = "auto"
+    """One event a line as JSON, or coloured for people; auto: console on a terminal, else JSON."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything; without arguments, the defaults."""
+
+    daemon: DaemonConfig = DaemonConfig()
+    listeners: ListenersConfig = ListenersConfig()
+    http: HttpConfig = HttpConfig()
+    storage: StorageConfig = StorageConfig()
+    topics: TopicsConfig = TopicsConfig()
+    flush: FlushConfig = FlushConfig()
+    limits: LimitsConfig = LimitsConfig()
+    log: LogOutputConfig = LogOutputConfig()
+
+
+def contradictions(config: Config) -> list[tuple[str, str]]:
+    """Return (key path, what is wrong and how to mend it) for values that cannot stand together."""
+    found: list[tuple[str, str]] = []
+    storage, bounds, topics = config.storage, config.limits, config.topics
+    if not storage.data_dirs or "" in storage.data_dirs:
+        found.append(("storage.data_dirs", "name at least one directory, and no empty name"))
+    if len(set(storage.data_dirs)) != len(storage.data_dirs):
+        found.append(("storage.data_dirs", "name each directory once"))
+    for path in config.daemon.allow_missing_dirs:
+        if path not in storage.data_dirs:
+            problem = f"{path!r} is not in storage.data_dirs; add it there or remove it here"
+            found.append(("daemon.allow_missing_dirs", problem))
+    if config.http.enabled and config.http.port == config.listeners.native_port != 0:
+        problem = f"port {config.http.port} is listeners.native_port already; choose another"
+        found.append(("http.port", problem))
+    if bounds.in_flight_bytes_max < bounds.frame_bytes_max:
+        problem = "must not be below limits.frame_bytes_max, or the largest request never fits"
+        found.append(("limits.in_flight_bytes_max", problem))
+    if bounds.connections_per_address_max > bounds.connections_max:
+        problem = "must not be above limits.connections_max"
+        found.append(("limits.connections_per_address_max", problem))
+    if topics.max_message_bytes > bounds.frame_bytes_max:
+        problem = "must not be above limits.frame_bytes_max, or such a message cannot be sent"
+        found.append(("topics.max_message_bytes", problem))
+    if topics.max_message_bytes > topics.segment_bytes:
+        problem = "must not be above topics.segment_bytes, or such a message fits no segment"
+        found.append(("topics.max_message_bytes", problem))
+    if topics.default_partitions > bounds.partitions_per_topic_max:
+        problem = "must not be above limits.partitions_per_topic_max"
+        found.append(("topics.default_partitions", problem))
+    return found

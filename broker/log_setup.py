@@ -1,0 +1,108 @@
+"""Log set-up: structlog, one event a fact, as JSON or for people; never a payload.
+
+An event is a short lower-case phrase; everything that varies is a field:
+`log.info("topic created", topic=name, partitions=4)`. Modules ask `get_logger` here for their
+logger. What the engine and libraries say through the standard library's `logging` comes out in
+the same form; keyword fields travel there in `extra`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, Final, TextIO
+
+_rich_was_loaded = "rich" in sys.modules
+if not _rich_was_loaded:
+    # structlog.dev and structlog.tracebacks load rich where it is installed, only for prettier
+    # tracebacks. That costs a daemon 60 ms and 8 MB, so it is out of sight while they load.
+    sys.modules["rich"] = None  # type: ignore[assignment]
+try:
+    import structlog
+finally:
+    if not _rich_was_loaded:
+        del sys.modules["rich"]
+
+LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+TEXT_CHARS_MAX: Final = 4_096
+"""A field is cut to this: a log line is no place for data."""
+
+_PLAIN_RECORD_FIELDS: Final = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
+    "message",
+    "asctime",
+    "taskName",
+}
+
+
+def get_logger(name: str) -> Any:
+    """Return the logger of module `name`, its field `component`; later `set_up`s rule it too."""
+    return structlog.get_logger(component=name)
+
+
+def set_up(*, level: str, output: str, stream: TextIO | None = None) -> None:
+    """Send all events from `level` up to `stream` (default: standard error).
+
+    Args:
+        level: debug, info, warning or error.
+        output: json, console, or auto (console if `stream` is a terminal).
+    """
+    stream = stream or sys.stderr
+    console = output == "console" or (output == "auto" and stream.isatty())
+    renderer: Any
+    if console:
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
+    else:
+        renderer = structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
+    processors: list[Any] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _shorten,
+    ]
+    if not console:
+        processors.append(structlog.processors.format_exc_info)
+    structlog.configure(
+        processors=[*processors, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+        cache_logger_on_first_use=False,  # SIGHUP may change the level
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [_ToStructlog()]
+    root.setLevel(LEVELS[level])
+
+
+def _shorten(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Put what every event has first, and cut what is too long."""
+    ordered = {name: event.pop(name) for name in ("timestamp", "level", "event")}
+    for name, value in event.items():
+        if isinstance(value, bytes | bytearray | memoryview):
+            value = f"<{len(value)} bytes>"  # never a payload
+        elif isinstance(value, str) and len(value) > TEXT_CHARS_MAX:
+            value = f"{value[:TEXT_CHARS_MAX]}... ({len(value)} characters)"
+        ordered[name] = value
+    return ordered
+
+
+class _ToStructlog(logging.Handler):
+    """Hands what was said through `logging` to structlog."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = {
+            name: value
+            for name, value in vars(record).items()
+            if name not in _PLAIN_RECORD_FIELDS and name not in ("event", "level", "timestamp")
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            fields["exc_info"] = record.exc_info
+        try:
+            say = structlog.get_logger(component=record.name)
+            say.log(min(record.levelno, logging.CRITICAL), record.getMessage(), **fields)
+        except Exception:  # a log line must never end the daemon
+            self.handleError(record)

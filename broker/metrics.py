@@ -1,0 +1,165 @@
+"""Metrics: what the daemon counts of itself.
+
+Counting is on the hot path, so it is plain attributes of plain objects, written from the event
+loop's thread only: `metrics.requests("native", "produce")` is looked up once, then its numbers are
+bumped. Prometheus appears in `metrics_export`, which reads these objects at a scrape.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+LATENCY_BOUNDS_SECONDS: Final = (
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)
+"""Upper bounds of latency buckets: from a produce answered from memory to a stuck disk."""
+
+
+class LatencyHistogram:
+    """Counts of durations by bucket, with their number and sum."""
+
+    __slots__ = ("bucket_counts", "count", "seconds_sum")
+
+    def __init__(self) -> None:
+        self.bucket_counts = [0] * (len(LATENCY_BOUNDS_SECONDS) + 1)
+        """One for each bound (durations at or below it and above the one before), one beyond."""
+        self.count = 0
+        self.seconds_sum = 0.0
+
+    def observe(self, seconds: float, count: int = 1) -> None:
+        """Note `count` durations of `seconds` each."""
+        self.bucket_counts[bisect_left(LATENCY_BOUNDS_SECONDS, seconds)] += count
+        self.count += count
+        self.seconds_sum += seconds * count
+
+
+class RequestMetrics:
+    """Requests of one type of one API."""
+
+    __slots__ = ("count", "errors", "latency")
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Requests taken in; those waiting for an answer are among them."""
+        self.errors: Counter[int] = Counter()
+        """Answers by error code, NONE (0) left out; one for each partition that failed."""
+        self.latency = LatencyHistogram()
+        """From the whole request to its answer, waiting for commits and long polls included."""
+
+
+class ConnectionMetrics:
+    """Client connections and the bytes on them."""
+
+    __slots__ = ("accepted", "bytes_received", "bytes_sent", "closed", "open", "reading_paused")
+
+    def __init__(self) -> None:
+        self.accepted = 0
+        self.open = 0
+        self.closed: Counter[str] = Counter()
+        """Connections that ended, by reason: a few fixed words, never text from a client."""
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self.reading_paused: Counter[str] = Counter()
+        """Times reading was paused, by the limit that was reached."""
+
+
+class FlushMetrics:
+    """Bytes on their way to the disk."""
+
+    __slots__ = ("failures", "files", "groups", "latency")
+
+    def __init__(self) -> None:
+        self.latency = LatencyHistogram()
+        """One group commit: every file of it synced."""
+        self.groups = 0
+        self.files = 0
+        self.failures = 0
+        """Failed fsyncs. The first one ends the process."""
+
+
+class StorageMetrics:
+    """What happened to data directories."""
+
+    __slots__ = ("damaged_stretches", "recovery_seconds", "truncated_bytes", "write_failures")
+
+    def __init__(self) -> None:
+        self.recovery_seconds = 0.0
+        """What loading and recovering took at start."""
+        self.truncated_bytes = 0
+        """Bytes of torn tails cut at start."""
+        self.damaged_stretches = 0
+        """Stretches of damaged bytes that are known and still there."""
+        self.write_failures = 0
+        """Appends that the disk refused (no space, for one); nothing of them was kept."""
+
+
+class PartitionSample(NamedTuple):
+    """One partition at the moment of a scrape; counters are since the start of the process."""
+
+    topic: str
+    partition: int
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    durable_offset: int
+    size_bytes: int
+    segment_count: int
+    bytes_in: int
+    messages_in: int
+    bytes_out: int
+    messages_out: int
+
+
+class Metrics:
+    """Everything that is counted, in one object that is handed to whoever counts."""
+
+    __slots__ = (
+        "_requests",
+        "connections",
+        "flush",
+        "frame_errors",
+        "loop_lag",
+        "partition_samples",
+        "storage",
+        "topics_auto_created",
+    )
+
+    def __init__(self) -> None:
+        self.connections = ConnectionMetrics()
+        self.flush = FlushMetrics()
+        self.storage = StorageMetrics()
+        self.loop_lag = LatencyHistogram()
+        """How late a timer of the event loop fires: what a request may have to wait."""
+        self.frame_errors = 0
+        """Frames that could not be parsed."""
+        self.topics_auto_created = 0
+        self._requests: dict[tuple[str, str], RequestMetrics] = {}
+        self.partition_samples: Callable[[], Iterable[PartitionSample]] = tuple
+        """Gives every partition, topic by topic; set once the partitions are loaded."""
+
+    def requests(self, api: str, name: str) -> RequestMetrics:
+        """Return the metrics of request type `name` of `api`; keep it, do not ask each time."""
+        return self._requests.setdefault((api, name), RequestMetrics())
+
+    def request_types(self) -> Iterable[tuple[str, str, RequestMetrics]]:
+        """Yield (api, name, metrics) of every request type that was asked for."""
+        for (api, name), metrics in list(self._requests.items()):
+            yield api, name, metrics
