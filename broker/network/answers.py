@@ -1,0 +1,78 @@
+"""Answers: what a handler gives back for a frame, at once or later.
+
+A connection sends answers in the order of its requests, whatever order they become ready in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from protocol.identifiers import Buffer
+
+if TYPE_CHECKING:
+    from broker.network.connection import Connection
+
+Parts: TypeAlias = bytes | list[Buffer]
+"""An answer's bytes: small ones joined, large ones as parts for one gathering write."""
+
+
+class PendingResponse:
+    """An answer that is not ready yet; it keeps its place among its connection's answers.
+
+    `pauses_reading`: no further frame of the connection is handled before this is complete, so
+    that a request that takes several loop turns (a conversion, a topic being made) cannot be
+    overtaken by the next one.
+    """
+
+    __slots__ = ("_connection", "answer", "is_complete", "on_abandoned", "pauses_reading")
+
+    def __init__(
+        self,
+        on_abandoned: Callable[[], None] | None = None,
+        *,
+        pauses_reading: bool = False,
+    ) -> None:
+        self.on_abandoned = on_abandoned
+        """Called when the connection is lost first, so that whoever would complete this stops."""
+        self.pauses_reading = pauses_reading
+        self.answer: Parts | None = None
+        self.is_complete = False
+        self._connection: Connection | None = None
+
+    def complete(self, answer: Parts | None) -> None:
+        """Give the answer, once; None sends nothing. After the connection is lost: no effect."""
+        if self.is_complete:
+            return
+        self.answer, self.is_complete = answer, True
+        if self._connection is not None:
+            self._connection.response_completed()
+
+    def attach(self, connection: Connection) -> None:
+        """Name the connection to wake; for the connection alone."""
+        self._connection = connection
+
+    def abandon(self) -> None:
+        """Take note that nobody waits any more; for the connection alone."""
+        self._connection = None
+        if not self.is_complete and self.on_abandoned is not None:
+            self.on_abandoned()
+
+
+Answer: TypeAlias = Parts | PendingResponse | None
+"""None: the request has no answer."""
+
+
+class FrameHandler(Protocol):
+    """One connection's side of a protocol."""
+
+    def handle_frame(self, frame: memoryview, connection: Connection) -> Answer:
+        """Handle one request, synchronously.
+
+        Args:
+            frame: The frame without its length. Writable, and valid during this call only.
+
+        Raises:
+            FrameError: the frame makes no sense; the connection is closed with the reason logged.
+        """
+        ...

@@ -1,0 +1,64 @@
+"""BufferPool: memory for frames that arrive in pieces, reused and bounded.
+
+A fresh buffer costs the first touch of each of its pages; a reused one costs nothing. So bodies
+of large frames are read into buffers of power-of-two size that come back after each frame.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+SMALLEST_BYTES: Final = 32 * 1024
+KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+class BufferPool:
+    """Hands out buffers up to a bound on the bytes out at one time, over all connections.
+
+    Who does not get one waits (`when_free`) with its connection paused: back-pressure, no loss.
+    """
+
+    def __init__(self, bytes_out_max: int, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
+        self._bytes_out_max, self._kept_bytes_max = bytes_out_max, kept_bytes_max
+        self._free: dict[int, list[bytearray]] = {}
+        self._kept_bytes = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+        self.bytes_out = 0
+
+    def take(self, size_bytes: int) -> bytearray | None:
+        """Return a buffer of at least `size_bytes`, or None when too much is out already.
+
+        One buffer is always granted when none is out, so that the largest frame gets through.
+        """
+        capacity = max(SMALLEST_BYTES, 1 << (size_bytes - 1).bit_length())
+        if self.bytes_out and self.bytes_out + capacity > self._bytes_out_max:
+            return None
+        self.bytes_out += capacity
+        free = self._free.get(capacity)
+        if free:
+            self._kept_bytes -= capacity
+            return free.pop()
+        return bytearray(capacity)
+
+    def give_back(self, buffer: bytearray) -> None:
+        """Take a buffer back; nobody may hold a view of it any more."""
+        capacity = len(buffer)
+        self.bytes_out -= capacity
+        if self._kept_bytes + capacity <= self._kept_bytes_max:
+            self._kept_bytes += capacity
+            self._free.setdefault(capacity, []).append(buffer)
+        if self._waiting:
+            self._waiting.popleft()()
+
+    def when_free(self, wake: Callable[[], None]) -> None:
+        """Call `wake` once, when a buffer has come back. It tries again, and may wait again."""
+        self._waiting.append(wake)
+
+    def forget(self, wake: Callable[[], None]) -> None:
+        """Take back a `when_free`, if it is still waiting."""
+        try:
+            self._waiting.remove(wake)
+        except ValueError:
+            pass  # it was called already

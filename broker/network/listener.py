@@ -1,0 +1,113 @@
+"""Listener: accepts the connections of one protocol, watches over them and drains them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from broker.network.answers import FrameHandler
+from broker.network.connection import Connection
+from broker.network.limits import Admission, ClosedConnections
+from broker.network.listening import address_text
+from broker.network.receive_buffer import SharedReceiveBuffer
+
+log = structlog.get_logger("tidelog.network")
+
+WATCH_INTERVAL_S: Final = 1.0
+DRAIN_POLL_S: Final = 0.01
+
+
+class Listener:
+    """The sockets of one protocol and the connections that came in on them."""
+
+    def __init__(
+        self,
+        name: str,
+        sockets: list[socket.socket],
+        make_handler: Callable[[Connection], FrameHandler],
+        admission: Admission,
+        counters: ClosedConnections,
+    ) -> None:
+        self.name, self._sockets, self._admission = name, sockets, admission
+        self._make_handler, self._counters = make_handler, counters
+        self._servers: list[asyncio.Server] = []
+        self._watch: asyncio.TimerHandle | None = None
+        self.connections: set[Connection] = set()
+
+    async def start(self) -> None:
+        """Begin to accept. The sockets listen already, so nobody was refused in between."""
+        loop = asyncio.get_running_loop()
+        receive = SharedReceiveBuffer()
+
+        def make_connection() -> Connection:
+            connection = Connection(
+                loop,
+                self._admission,
+                receive,
+                self._make_handler,
+                self._counters,
+                self.connections.discard,
+            )
+            self.connections.add(connection)
+            return connection
+
+        for opened in self._sockets:
+            self._servers.append(await loop.create_server(make_connection, sock=opened))
+        self._watch_connections(loop)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where it listens, as "127.0.0.1:9091"."""
+        return [address_text(opened) for opened in self._sockets]
+
+    @property
+    def port(self) -> int:
+        return int(self._sockets[0].getsockname()[1])
+
+    def _watch_connections(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Renew the coarse clock and end connections that are idle or withhold a frame."""
+        now_s = self._admission.now_s = time.monotonic()
+        for connection in list(self.connections):
+            reason = connection.overdue(now_s)
+            if reason is not None:
+                log.info("connection closed", peer=connection.peer, reason=reason)
+                connection.abort(reason)
+        self._watch = loop.call_later(WATCH_INTERVAL_S, self._watch_connections, loop)
+
+    def stop_accepting(self) -> None:
+        """Close the listening sockets and handle no further request; answers still leave."""
+        self._admission.is_draining = True
+        for server in self._servers:
+            server.close()
+        for connection in self.connections:
+            connection.stop_reading()
+
+    async def drain(self, deadline_s: float) -> int:
+        """Wait until every answer under way has left, then close all connections.
+
+        Args:
+            deadline_s: Monotonic seconds after which connections are cut.
+
+        Returns:
+            How many connections were cut with something still under way.
+        """
+        while any(not connection.is_idle for connection in self.connections):
+            if time.monotonic() >= deadline_s:
+                break
+            await asyncio.sleep(DRAIN_POLL_S)
+        cut = 0
+        for connection in list(self.connections):
+            if connection.is_idle:
+                connection.close("shutdown")
+            else:
+                cut += 1
+                connection.abort("shutdown")
+        if self._watch is not None:
+            self._watch.cancel()
+        await asyncio.sleep(0)
+        return cut
