@@ -214,9 +214,19 @@ class OutOfOrderSequenceError(TidelogError):
 
 
 class StorageError(TidelogError):
-    """The disk failed a write or a read, or the log is closed or failed. Others go on."""
+    """The disk failed a write or a read, or the log is closed or failed. Others go on.
+
+    `errno` is the system's number for the reason, or None where the disk is not to blame.
+    """
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
+
+    def __init__(self, message: str = "", errno: int | None = None) -> None:
+        super().__init__(message, errno)
+        self.message, self.errno = message, errno
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class IndexFullError(TidelogError):

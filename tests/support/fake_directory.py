@@ -1,0 +1,158 @@
+"""The fake disk's tree of names: what programs see, and what a power cut leaves of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import NamedTuple, TypeAlias
+
+from tests.support.fake_inode import Inode
+
+Node: TypeAlias = "Directory | Inode"
+
+
+class Directory:
+    """Names to nodes: `entries` as programs see them, `durable` as the device has them."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Node] = {}
+        self.durable: dict[str, Node] = {}
+
+
+class Entry(NamedTuple):
+    """One name of one directory."""
+
+    directory: Directory
+    name: str
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return id(self.directory), self.name
+
+
+class EntryChange(NamedTuple):
+    """A change of entries that no sync of their directory has covered; atomic also if it is two."""
+
+    removed: Entry | None
+    added: Entry | None
+    node: Node | None
+
+    @property
+    def keys(self) -> set[tuple[int, str]]:
+        return {entry.key for entry in (self.removed, self.added) if entry is not None}
+
+    def involves(self, directory: Directory) -> bool:
+        entries = (self.removed, self.added)
+        return any(entry is not None and entry.directory is directory for entry in entries)
+
+
+class Tree:
+    """All directories, with the changes to their entries that are not durable yet, in order."""
+
+    def __init__(self) -> None:
+        self.root = Directory()
+        self.pending: list[EntryChange] = []
+
+    def find(self, path: Path) -> Node | None:
+        node: Node = self.root
+        for name in _parts(path):
+            if not isinstance(node, Directory) or name not in node.entries:
+                return None
+            node = node.entries[name]
+        return node
+
+    def directory(self, path: Path) -> Directory:
+        """Return a directory, or raise the OSError a file system would."""
+        node = self.find(path)
+        if node is None:
+            raise os_error(errno.ENOENT, path)
+        if not isinstance(node, Directory):
+            raise os_error(errno.ENOTDIR, path)
+        return node
+
+    def file(self, path: Path) -> Inode:
+        """Return a file, or raise the OSError a file system would."""
+        node = self.find(path)
+        if node is None:
+            raise os_error(errno.ENOENT, path)
+        if not isinstance(node, Inode):
+            raise os_error(errno.EISDIR, path)
+        return node
+
+    def add(self, path: Path, node: Node) -> None:
+        self._change(EntryChange(None, self._entry(path), node))
+
+    def remove(self, path: Path) -> None:
+        self._change(EntryChange(self._entry(path), None, None))
+
+    def rename(self, old: Path, new: Path) -> None:
+        node = self.find(old)
+        if node is None:
+            raise os_error(errno.ENOENT, old)
+        self._change(EntryChange(self._entry(old), self._entry(new), node))
+
+    def sync(self, directory: Directory) -> None:
+        """Make a directory's changes durable, with the earlier ones that they build on."""
+        synced: list[EntryChange] = []
+        names: set[tuple[int, str]] = set()
+        for change in reversed(self.pending):
+            if change.involves(directory) or change.keys & names:
+                synced.insert(0, change)
+                names |= change.keys
+        done = {id(change) for change in synced}
+        self.pending = [change for change in self.pending if id(change) not in done]
+        for change in synced:
+            _apply_durably(change)
+
+    def cut_power(self, random: Random | None) -> None:
+        """Lose some changes, all without `random`; after a lost one no later of that name stays."""
+        lost_names: set[tuple[int, str]] = set()
+        for change in self.pending:
+            if random is None or change.keys & lost_names or random.random() < 0.5:
+                lost_names |= change.keys
+            else:
+                _apply_durably(change)
+        self.pending.clear()
+        for node in list(self.nodes(durable=True)):
+            if isinstance(node, Directory):
+                node.entries = dict(node.durable)
+
+    def nodes(self, *, durable: bool = False) -> Iterator[Node]:
+        """Yield everything below the root, and the root."""
+        waiting: list[Node] = [self.root]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            if isinstance(node, Directory):
+                waiting.extend((node.durable if durable else node.entries).values())
+
+    def _entry(self, path: Path) -> Entry:
+        return Entry(self.directory(path.parent), path.name)
+
+    def _change(self, change: EntryChange) -> None:
+        if change.removed is not None:
+            del change.removed.directory.entries[change.removed.name]
+        if change.added is not None and change.node is not None:
+            change.added.directory.entries[change.added.name] = change.node
+        self.pending.append(change)
+
+
+def os_error(number: int, path: Path | None = None) -> OSError:
+    """Return the OSError (FileNotFoundError, ...) that the system would raise."""
+    if path is None:
+        return OSError(number, os.strerror(number))
+    return OSError(number, os.strerror(number), str(path))
+
+
+def _apply_durably(change: EntryChange) -> None:
+    if change.removed is not None:
+        change.removed.directory.durable.pop(change.removed.name, None)
+    if change.added is not None and change.node is not None:
+        change.added.directory.durable[change.added.name] = change.node
+
+
+def _parts(path: Path) -> tuple[str, ...]:
+    return path.parts[1:] if path.is_absolute() else path.parts
