@@ -1,0 +1,30 @@
+"""`make bench`: run the benchmarks and print one table.
+
+python -m bench [native] [start] [--scale 0.1]
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from bench import machine, native, start
+from bench.table import Table
+
+SUITES = {"native": native.run, "start": start.run}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("suites", nargs="*", choices=[[], *SUITES], help="default: all of them")
+    parser.add_argument("--scale", type=float, default=1.0, help="0.1 is a quick look")
+    chosen = parser.parse_args()
+    print(machine.describe(), flush=True)
+    table = Table()
+    for name in chosen.suites or SUITES:
+        SUITES[name](table, chosen.scale)
+    print()
+    print(table.markdown())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+"""The native protocol against its floors: produce, fetch, small requests, old formats, acks=all.
+
+Every figure is the median of `ROUNDS` rounds, the two servers taking turns, because the machine's
+speed drifts by more than what is measured.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import frames, generators, processes
+from bench.table import Table
+
+GB = 1e9
+ROUNDS = 3
+MEGABYTE = frames.batch(1000, 1000)
+SIXTEEN_KB = frames.batch(80, 190)
+SINGLE = frames.batch(1, 200)
+ECHO_BYTES = 12
+
+
+def run(table: Table, scale: float) -> None:
+    """Run every scenario; `scale` 1.0 is the published size, less is a quick look."""
+    for scenario in (bulk_in, small_batches_in, bulk_out, single_messages, simple_formats, durable):
+        print(f"{scenario.__name__.replace('_', ' ')}:", flush=True)
+        with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as directory:
+            scenario(table, Path(directory), scale)
+
+
+def _cpu_per_gb(server: processes.Server, drive: Callable[[], int]) -> tuple[float, float]:
+    """Return CPU seconds per GB and MB/s of the server while `drive` moves its bytes."""
+    cpu, started = server.cpu_seconds(), time.perf_counter()
+    moved = drive()
+    seconds = time.perf_counter() - started
+    return (server.cpu_seconds() - cpu) / (moved / GB), moved / 1e6 / seconds
+
+
+def _produce(port: int, frame: bytes, total_bytes: float, in_flight: int) -> int:
+    requests = max(in_flight, int(total_bytes / len(frame)))
+    done = generators.pipelined(port, frame, frames.PRODUCE_ANSWER_BYTES, requests, in_flight)
+    return done.requests * len(frame)
+
+
+def _compare_in(
+    table: Table, name: str, directory: Path, frame: bytes, total: float, bar: float, flight: int
+) -> None:
+    ours, floors = [], []
+    for turn in range(ROUNDS):
+        base = directory / str(turn)
+        base.mkdir()
+        with processes.broker(base, "topics.flush_policy=os") as server:
+            generators.stream(server.port, [frames.create_topic()], 1, 1)
+            ours.append(_cpu_per_gb(server, lambda: _produce(server.port, frame, total, flight)))
+        with processes.floor("sink", base / "sink") as server:
+            floors.append(_cpu_per_gb(server, lambda: _produce(server.port, frame, total, flight)))
+        _remove_data(base)
+    _add_cpu_row(table, name, ours, floors, bar)
+
+
+def _add_cpu_row(
+    table: Table,
+    name: str,
+    ours: list[tuple[float, float]],
+    floors: list[tuple[float, float]],
+    bar: float,
+) -> None:
+    (our_cpu, our_rate), (floor_cpu, floor_rate) = (
+        tuple(statistics.median(column) for column in zip(*runs, strict=True))
+        for runs in (ours, floors)
+    )
+    table.add(
+        name,
+        f"{our_cpu:.2f} CPU s/GB, {our_rate:.0f} MB/s",
+        f"{floor_cpu:.2f} CPU s/GB, {floor_rate:.0f} MB/s",
+        ratio=our_cpu / floor_cpu,
+        at_most=bar,
+    )
+
+
+def bulk_in(table: Table, directory: Path, scale: float) -> None:
+    frame = frames.produce(MEGABYTE)
+    _compare_in(table, "produce, 1 MB batches", directory, frame, 1.0 * GB * scale, 1.6, 4)
+
+
+def small_batches_in(table: Table, directory: Path, scale: float) -> None:
+    frame = frames.produce(SIXTEEN_KB)
+    _compare_in(table, "produce, 16 KB batches", directory, frame, 0.6 * GB * scale, 2.5, 16)
+
+
+def bulk_out(table: Table, directory: Path, scale: float) -> None:
+    """Fetch what lies in the page cache; the floor sends slices of the same segment file."""
+    ours: list[tuple[float, float]] = []
+    floors: list[tuple[float, float]] = []
+    batches = int(400 * max(scale, 0.1))
+    repeats = max(1, int(2500 * scale))
+    with processes.broker(directory, "topics.flush_policy=os") as server:
+        generators.stream(server.port, [frames.create_topic()], 1, 1)
+        generators.stream(server.port, [frames.produce(MEGABYTE)], batches, 4)
+        asked = [frames.fetch(1000 * number) for number in range(batches)]
+        segment = next((directory / "data" / "bench-0").glob("*.log"))
+        with processes.floor("slices", segment) as slices:
+            for _ in range(ROUNDS):
+                for runs, target in ((ours, server), (floors, slices)):
+                    runs.append(
+                        _cpu_per_gb(
+                            target,
+                            lambda: generators.stream(target.port, asked, repeats, 4)[1],
+                        )
+                    )
+    _add_cpu_row(table, "fetch, 1 MB", ours, floors, 1.5)
+
+
+def single_messages(table: Table, directory: Path, scale: float) -> None:
+    """200 B messages, one to a request, against a server that echoes 12 bytes."""
+    frame = frames.produce(SINGLE)
+    size = frames.PRODUCE_ANSWER_BYTES
+    requests = int(400_000 * scale)
+    shapes: dict[str, Callable[[int, int], generators.Run]] = {
+        "200 B messages, pipelined": lambda port, answer: generators.pipelined(
+            port, frame, answer, requests, 200
+        ),
+        "200 B messages, 100 connections": lambda port, answer: generators.closed_loop(
+            port, [frame] * 100, answer, requests // 2
+        ),
+    }
+    with (
+        processes.broker(directory, "topics.flush_policy=os") as server,
+        processes.floor("echo", directory / "echo") as echo,
+    ):
+        generators.stream(server.port, [frames.create_topic()], 1, 1)
+        for name, drive in shapes.items():
+            ours, floors, cpu = [], [], []
+            for _ in range(ROUNDS):
+                before = server.cpu_seconds()
+                done = drive(server.port, size)
+                cpu.append((server.cpu_seconds() - before) / done.requests * 1e6)
+                ours.append(done.per_second)
+                floors.append(drive(echo.port, ECHO_BYTES).per_second)
+            our, floor = statistics.median(ours), statistics.median(floors)
+            table.add(
+                name,
+                f"{our:,.0f}/s, {statistics.median(cpu):.1f} CPU ms per thousand",
+                f"{floor:,.0f}/s",
+                ratio=our / floor,
+                at_least=0.35,
+            )
+
+
+def simple_formats(table: Table, directory: Path, scale: float) -> None:
+    """Formats 0 and 1, converted both ways, while another client asks for small things."""
+    total = 0.1 * GB * scale
+    with processes.broker(directory, "topics.flush_policy=os") as server:
+        for number in (0, 1):
+            topic = f"simple{number}"
+            generators.stream(server.port, [frames.create_topic(topic=topic)], 1, 1)
+            message_set = frames.simple_set(2500, 200, number)
+            frame = frames.produce(message_set, format=number, topic=topic)
+            sets = max(4, int(total / len(frame)))
+            with _Pinger(server.port) as pinger:
+                cpu, rate = _cpu_per_gb(server, lambda: _stream_in(server.port, frame, sets))
+            _add_simple_row(table, f"produce, format {number}, 200 B", cpu, rate, pinger)
+            asked = [
+                frames.fetch(2500 * n, max_bytes=len(message_set), format=number, topic=topic)
+                for n in range(sets)
+            ]
+            with _Pinger(server.port) as pinger:
+                cpu, rate = _cpu_per_gb(
+                    server,
+                    lambda: generators.stream(server.port, asked, len(asked), 2)[1],
+                )
+            _add_simple_row(table, f"fetch, format {number}, 200 B", cpu, rate, pinger)
+
+
+def _stream_in(port: int, frame: bytes, requests: int) -> int:
+    done, _ = generators.stream(port, [frame], requests, 2)
+    return done.requests * len(frame)
+
+
+def _add_simple_row(table: Table, name: str, cpu: float, rate: float, pinger: _Pinger) -> None:
+    p99, worst = pinger.percentile_ms(0.99), pinger.percentile_ms(1)
+    stall = f"other client p99 {p99:.1f} ms, max {worst:.1f} ms"
+    table.add(name, f"{cpu:.1f} CPU s/GB, {rate:.0f} MB/s; {stall}", ratio=cpu, at_most=12)
+
+
+class _Pinger:
+    """Asks for an empty fetch again and again on a thread: a stall of the loop shows as latency."""
+
+    def __init__(self, port: int) -> None:
+        self._port, self._stop = port, threading.Event()
+        self._latencies: list[float] = []
+        self._thread = threading.Thread(target=self._ping)
+
+    def __enter__(self) -> _Pinger:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _ping(self) -> None:
+        received = memoryview(bytearray(4096))
+        frame = frames.fetch(0, max_bytes=0)
+        with generators.connect(self._port) as connection:
+            while not self._stop.wait(0.001):
+                sent = time.perf_counter()
+                connection.sendall(frame)
+                generators.read_answer(connection, received)
+                self._latencies.append(time.perf_counter() - sent)
+
+    def percentile_ms(self, share: float) -> float:
+        return generators.Run(0, 1.0, self._latencies).percentile(share) * 1000
+
+
+def durable(table: Table, directory: Path, scale: float) -> None:
+    """acks=all by 1, 10 and 100 writers, each waiting for its answer, synced against not."""
+    frame = frames.produce(SINGLE, acks=-1)
+    with (
+        processes.broker(directory / "commit") as commit,
+        processes.broker(directory / "os", "topics.flush_policy=os") as relaxed,
+    ):
+        for server in (commit, relaxed):
+            generators.stream(server.port, [frames.create_topic()], 1, 1)
+        for writers, requests in ((1, 4_000), (10, 40_000), (100, 120_000)):
+            synced: list[generators.Run] = []
+            unsynced: list[generators.Run] = []
+            for _ in range(ROUNDS):
+                for runs, server in ((synced, commit), (unsynced, relaxed)):
+                    runs.append(
+                        generators.closed_loop(
+                            server.port,
+                            [frame] * writers,
+                            frames.PRODUCE_ANSWER_BYTES,
+                            int(requests * scale),
+                            timed=True,
+                        )
+                    )
+            rate, other = (
+                statistics.median(run.per_second for run in runs) for runs in (synced, unsynced)
+            )
+            p50, p99 = (
+                statistics.median(run.percentile(share) for run in synced) * 1000
+                for share in (0.5, 0.99)
+            )
+            table.add(
+                f"acks=all, flush commit, {writers} writers",
+                f"{rate:,.0f}/s, p50 {p50:.2f} ms, p99 {p99:.2f} ms",
+                f"{other:,.0f}/s (flush os)",
+                ratio=rate / other,
+                at_least=0.5 if writers == 100 else None,
+            )
+
+
+def _remove_data(directory: Path) -> None:
+    for path in sorted(directory.rglob("*"), reverse=True):
+        if path.is_dir():
+            path.rmdir()
+        else:
+            path.unlink()

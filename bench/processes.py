@@ -1,0 +1,94 @@
+"""Servers under test, each in a process of its own, with what the kernel says it has used."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+CLOCK_TICKS: Final = os.sysconf("SC_CLK_TCK")
+START_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server: where it listens and what it costs."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    http_port: int = 0
+
+    def cpu_seconds(self) -> float:
+        """Return user and system time of all its threads since it started."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+
+    def rss_mib(self) -> float:
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@contextmanager
+def broker(directory: Path, *settings: str) -> Iterator[Server]:
+    """Run `tidelog serve` on a data directory, ready to serve; stopped by SIGTERM."""
+    ready = directory / "ready.json"
+    ready.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "broker"]
+    for setting in (
+        f"storage.data_dirs={json.dumps([str(directory / 'data')])}",
+        "listeners.native_port=0",
+        "listeners.host=127.0.0.1",
+        "http.port=0",
+        "log.level=warning",
+        f"daemon.ready_file={ready}",
+        *settings,
+    ):
+        command += ["--set", setting]
+    with _running(command) as process:
+        _wait_for(ready, process)
+        bound = json.loads(ready.read_text())
+        yield Server(process, bound["native_port"], bound.get("http_port") or 0)
+
+
+@contextmanager
+def floor(kind: str, file: Path) -> Iterator[Server]:
+    """Run one of the servers of `bench.floor`."""
+    ready = file.with_suffix(".port")
+    ready.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "bench.floor", kind, str(file), str(ready)]
+    with _running(command) as process:
+        _wait_for(ready, process)
+        yield Server(process, int(ready.read_text()))
+
+
+@contextmanager
+def _running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_for(ready: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not (ready.exists() and ready.stat().st_size):
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with {process.returncode} before it was ready")
+        if time.monotonic() > deadline:
+            raise RuntimeError("the server was not ready in time")
+        time.sleep(0.005)

@@ -1,0 +1,47 @@
+"""Start-up and memory: from `exec` to the first acknowledged produce, with few and many logs."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from bench import frames, generators, processes
+from bench.table import Table
+
+ROUNDS = 5
+
+
+def run(table: Table, scale: float) -> None:
+    print("start-up:", flush=True)
+    for partitions in (1, 1000):
+        with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as directory:
+            _starts(table, Path(directory), partitions)
+
+
+def _starts(table: Table, directory: Path, partitions: int) -> None:
+    produce = frames.produce(frames.batch(1, 200), acks=-1)
+    with processes.broker(directory) as server:
+        generators.stream(server.port, [frames.create_topic(partitions)], 1, 1)
+    seconds, rss = [], 0.0
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        with processes.broker(directory) as server:
+            generators.stream(server.port, [produce], 1, 1)
+            seconds.append(time.perf_counter() - started)
+            time.sleep(1.0)  # what is loaded late (HTTP) counts as well
+            rss = server.rss_mib()
+    taken = statistics.median(seconds)
+    table.add(
+        f"start to first acknowledged produce, {partitions} partitions",
+        f"{taken:.2f} s",
+        ratio=taken,
+        at_most=0.5 if partitions == 1 else None,
+    )
+    table.add(
+        f"RSS idle, {partitions} partitions",
+        f"{rss:.0f} MiB",
+        ratio=rss,
+        at_most=80 if partitions == 1 else None,
+    )
