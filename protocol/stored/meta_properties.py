@@ -12,7 +12,7 @@ with one key of ours beside theirs:
     tidelog.data.format.version=1         absent where only Kafka has written so far
 
 What another program added is kept. Java's text rules (java.util.Properties.load and store):
-Latin-1, `\\uXXXX` for the rest, `=`, `:` or blanks after a key, a backslash escapes and joins lines.
+Latin-1, `\\uXXXX` for the rest; `=`, `:` or blanks end a key; a backslash escapes and joins lines.
 """
 
 from __future__ import annotations
