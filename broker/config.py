@@ -109,21 +109,23 @@ class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The largest request; a longer one closes its connection before it is buffered."""
     connections_max: Annotated[int, count(ge=1, le=1_000_000)] = 10_000
     """Client connections in all; further ones are closed at once."""
-    connections_per_address_max: Annotated[int, count(ge=1, le=1_000_000)] = 5_000
+    connections_per_address_max: Annotated[int, count(ge=1, le=1_000_000)] = 2_000
     """Client connections from one address; further ones are closed at once."""
     requests_in_flight_max: Annotated[int, count(ge=1, le=1_000_000)] = 1_000
     """Unanswered requests of one connection; at this number reading from it pauses."""
     in_flight_bytes_max: Annotated[int, size(ge=MIB)] = 512 * MIB
-    """Bytes of requests being received and of answers not yet sent, over all connections; beyond
-    it, reading pauses."""
-    connection_in_flight_bytes_max: Annotated[int, size(ge=64 * 1024)] = 128 * MIB
-    """The same for one connection."""
+    """Memory for requests that are being received, over all connections; beyond it, reading
+    pauses."""
+    write_buffer_bytes_max: Annotated[int, size(ge=64 * 1024)] = 4 * MIB
+    """Answers that one client has been sent and does not take; beyond it, its requests wait."""
     idle_timeout_ms: Annotated[int, duration(ge=100)] = 600_000
     """A connection without a request for this long, and with nothing to answer, is closed."""
-    handshake_timeout_ms: Annotated[int, duration(ge=100)] = 30_000
-    """A new connection must have sent its first whole request by then."""
-    frame_timeout_ms: Annotated[int, duration(ge=100)] = 60_000
-    """A request that has begun to arrive must be whole by then."""
+    frame_timeout_ms: Annotated[int, duration(ge=100)] = 30_000
+    """A request that has begun to arrive must be whole by then; large ones get more time, by
+    their size."""
+    requests_per_second_max: Annotated[int, count(ge=0, le=10_000_000)] = 0
+    """Requests a second from one client address, on average; beyond it, reading pauses.
+    0 is no limit."""
     decompressed_bytes_max: Annotated[int, size(ge=1_024)] = limits.DECOMPRESSED_BYTES_MAX
     """What one batch may grow to where the broker has to decompress it."""
     topics_max: Annotated[int, count(ge=1, le=limits.TOPICS_MAX)] = 10_000
@@ -138,10 +140,6 @@ class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A fetch is cut to this, whatever it asks for; a first larger message is sent whole."""
     max_wait_ms_max: Annotated[int, duration(ge=0, le=limits.INT32_MAX)] = 60_000
     """The longest a fetch may wait for new messages, whatever it asks for."""
-    connection_requests_per_second_max: Annotated[int, count(ge=0, le=10_000_000)] = 0
-    """Requests a second of one connection, on average; 0 is no limit."""
-    address_requests_per_second_max: Annotated[int, count(ge=0, le=10_000_000)] = 0
-    """Requests a second of one client address, on average; 0 is no limit."""
 
 
 class LogOutputConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,15 +182,12 @@ def contradictions(config: Config) -> list[tuple[str, str]]:
     if bounds.in_flight_bytes_max < bounds.frame_bytes_max:
         problem = "must not be below limits.frame_bytes_max, or the largest request never fits"
         found.append(("limits.in_flight_bytes_max", problem))
-    if bounds.connections_per_address_max > bounds.connections_max:
-        problem = "must not be above limits.connections_max"
-        found.append(("limits.connections_per_address_max", problem))
     if topics.max_message_bytes > bounds.frame_bytes_max:
         problem = "must not be above limits.frame_bytes_max, or such a message cannot be sent"
         found.append(("topics.max_message_bytes", problem))
-    if topics.max_message_bytes > topics.segment_bytes:
-        problem = "must not be above topics.segment_bytes, or such a message fits no segment"
-        found.append(("topics.max_message_bytes", problem))
+    if topics.min_compaction_lag_ms > topics.max_compaction_lag_ms:
+        problem = "must not be above topics.max_compaction_lag_ms"
+        found.append(("topics.min_compaction_lag_ms", problem))
     if topics.default_partitions > bounds.partitions_per_topic_max:
         problem = "must not be above limits.partitions_per_topic_max"
         found.append(("topics.default_partitions", problem))

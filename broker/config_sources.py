@@ -150,7 +150,7 @@ def _assembled(gathered: _Gathered) -> LoadedConfig:
     )
     origins = {path: Origin(Source.DEFAULT) for path in config_keys.all_keys()} | gathered.origins
     problems = [
-        Problem(path, origins[path].where, f"{_shown(value_at(config, path))} {problem}")
+        Problem(path, origins[path].where, f"{_shown(value_at(config, path))}: {problem}")
         for path, problem in contradictions(config)
     ]
     if problems:
@@ -185,18 +185,15 @@ def _add_file(gathered: _Gathered, file: Path) -> None:
         gathered.add(path, raw, origin, config_keys.value_of_toml)
 
 
-def _flattened(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (path, value) of each leaf. A known key ends a path even if its value is a table."""
-    stack = [("", document)]
-    while stack:
-        prefix, table = stack.pop()
-        for name, value in table.items():
-            path = f"{prefix}{name}"
-            known = path in config_keys.all_keys()
-            if isinstance(value, dict) and not known and (value or path in config_keys.tables()):
-                stack.append((f"{path}.", value))
-            else:
-                yield path, value
+    for name, value in table.items():
+        path = f"{prefix}{name}"
+        is_table = isinstance(value, dict) and path not in config_keys.all_keys()
+        if is_table and (value or path in config_keys.tables()):
+            yield from _flattened(value, f"{path}.")
+        else:
+            yield path, value
 
 
 def _line(lines: Mapping[str, int], path: str) -> int | None:
@@ -212,29 +209,35 @@ def _unknown(path: str) -> str:
     """Return what to say of an unknown key: the key that was meant, or those of its table."""
     known = config_keys.all_keys()
     table, _, name = path.partition(".")
-    flat = f"{table}.{name.replace('.', '_')}"
-    close = [flat] if flat in known else difflib.get_close_matches(path, known, n=1, cutoff=0.75)
-    if not close:
-        names = [key.path for key in known.values() if name and key.name == name]
-        close = (
-            names
-            or [one for one in known if name and one.endswith(f".{_closest(name, known)}")][:1]
-        )
-    if close:
-        return f"there is no such key; did you mean {close[0]}?"
+    meant = _meant(path, table, name)
+    if meant is not None:
+        return f"there is no such key; did you mean {meant}?"
     if table in config_keys.tables():
         listed = ", ".join(key.name for key in known.values() if key.table == table)
         return f"there is no such key; [{table}] has {listed}"
     return f"there is no table [{table}]; the tables are {', '.join(config_keys.tables())}"
 
 
-def _closest(name: str, known: Mapping[str, Key]) -> str:
-    names = [key.name for key in known.values()]
-    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.75)), "\0")
+def _meant(path: str, table: str, name: str) -> str | None:
+    """Return the known key nearest to an unknown one: dotted, in another table, or mistyped."""
+    known = config_keys.all_keys()
+    underscored = f"{table}.{name.replace('.', '_')}"
+    if underscored in known:
+        return underscored
+    paths_by_name: dict[str, str] = {}
+    for key in known.values():
+        paths_by_name.setdefault(key.name, key.path)
+    if name in paths_by_name:
+        return paths_by_name[name]
+    of_path = difflib.get_close_matches(path, known, n=1, cutoff=0.75)
+    of_name = difflib.get_close_matches(name, paths_by_name, n=1, cutoff=0.75)
+    return next(iter([*of_path, *(paths_by_name[one] for one in of_name)]), None)
 
 
 def _shown(raw: Any) -> str:
     """Return a value for a message; long ones shortened."""
+    if isinstance(raw, tuple):
+        raw = list(raw)
     text = f'"{raw}"' if isinstance(raw, str) else str(raw)
     if isinstance(raw, bool):
         text = text.lower()

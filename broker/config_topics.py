@@ -77,9 +77,9 @@ class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True):
     -1 keeps everything."""
     retention_ms: Annotated[int, duration(ge=-1)] = _LOG.retention_ms
     """Segments whose newest record is older are deleted; -1 keeps everything."""
-    segment_bytes: Annotated[int, size(ge=1_024, le=INT32_MAX)] = _LOG.segment_bytes
+    segment_bytes: Annotated[int, size(ge=14, le=INT32_MAX)] = _LOG.segment_bytes
     """A new segment file is begun before one would pass this."""
-    segment_index_bytes: Annotated[int, size(ge=64, le=INT32_MAX)] = _LOG.segment_index_bytes
+    segment_index_bytes: Annotated[int, size(ge=12, le=INT32_MAX)] = _LOG.segment_index_bytes
     """The size of an index file, preallocated sparsely; a full index begins a new segment."""
     segment_jitter_ms: Annotated[int, duration(ge=0)] = _LOG.segment_jitter_ms
     """At most this is taken off segment_ms, at random, so that logs do not all roll at once."""

@@ -41,7 +41,7 @@ _PLAIN_RECORD_FIELDS: Final = frozenset(vars(logging.LogRecord("", 0, "", 0, "",
 
 def get_logger(name: str) -> Any:
     """Return the logger of module `name`, its field `component`; later `set_up`s rule it too."""
-    return structlog.get_logger(component=name)
+    return structlog.get_logger(name)
 
 
 def set_up(*, level: str, output: str, stream: TextIO | None = None) -> None:
@@ -63,14 +63,14 @@ def set_up(*, level: str, output: str, stream: TextIO | None = None) -> None:
     processors: list[Any] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _shorten,
+        _in_order,
     ]
     if not console:
         processors.append(structlog.processors.format_exc_info)
     structlog.configure(
         processors=[*processors, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(stream),
+        logger_factory=lambda name="": _NamedLogger(name, stream),
         cache_logger_on_first_use=False,  # SIGHUP may change the level
     )
     root = logging.getLogger()
@@ -78,9 +78,18 @@ def set_up(*, level: str, output: str, stream: TextIO | None = None) -> None:
     root.setLevel(LEVELS[level])
 
 
-def _shorten(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+class _NamedLogger(structlog.PrintLogger):
+    """Writes lines, and knows whose they are."""
+
+    def __init__(self, name: str, stream: TextIO) -> None:
+        super().__init__(stream)
+        self.name = name
+
+
+def _in_order(logger: _NamedLogger, _method: str, event: dict[str, Any]) -> dict[str, Any]:
     """Put what every event has first, and cut what is too long."""
     ordered = {name: event.pop(name) for name in ("timestamp", "level", "event")}
+    ordered["component"] = logger.name
     for name, value in event.items():
         if isinstance(value, bytes | bytearray | memoryview):
             value = f"<{len(value)} bytes>"  # never a payload
@@ -102,7 +111,7 @@ class _ToStructlog(logging.Handler):
         if record.exc_info and record.exc_info[0] is not None:
             fields["exc_info"] = record.exc_info
         try:
-            say = structlog.get_logger(component=record.name)
+            say = structlog.get_logger(record.name)
             say.log(min(record.levelno, logging.CRITICAL), record.getMessage(), **fields)
         except Exception:  # a log line must never end the daemon
             self.handleError(record)

@@ -65,31 +65,14 @@ class RequestMetrics:
         """From the whole request to its answer, waiting for commits and long polls included."""
 
 
-class ConnectionMetrics:
-    """Client connections and the bytes on them."""
-
-    __slots__ = ("accepted", "bytes_received", "bytes_sent", "closed", "open", "reading_paused")
-
-    def __init__(self) -> None:
-        self.accepted = 0
-        self.open = 0
-        self.closed: Counter[str] = Counter()
-        """Connections that ended, by reason: a few fixed words, never text from a client."""
-        self.bytes_received = 0
-        self.bytes_sent = 0
-        self.reading_paused: Counter[str] = Counter()
-        """Times reading was paused, by the limit that was reached."""
-
-
 class FlushMetrics:
     """Bytes on their way to the disk."""
 
-    __slots__ = ("failures", "files", "groups", "latency")
+    __slots__ = ("failures", "files", "latency")
 
     def __init__(self) -> None:
         self.latency = LatencyHistogram()
         """One group commit: every file of it synced."""
-        self.groups = 0
         self.files = 0
         self.failures = 0
         """Failed fsyncs. The first one ends the process."""
@@ -98,15 +81,13 @@ class FlushMetrics:
 class StorageMetrics:
     """What happened to data directories."""
 
-    __slots__ = ("damaged_stretches", "recovery_seconds", "truncated_bytes", "write_failures")
+    __slots__ = ("recovery_seconds", "truncated_bytes", "write_failures")
 
     def __init__(self) -> None:
         self.recovery_seconds = 0.0
         """What loading and recovering took at start."""
         self.truncated_bytes = 0
         """Bytes of torn tails cut at start."""
-        self.damaged_stretches = 0
-        """Stretches of damaged bytes that are known and still there."""
         self.write_failures = 0
         """Appends that the disk refused (no space, for one); nothing of them was kept."""
 
@@ -133,23 +114,25 @@ class Metrics:
 
     __slots__ = (
         "_requests",
-        "connections",
+        "connections_closed",
+        "connections_open",
         "flush",
-        "frame_errors",
         "loop_lag",
         "partition_samples",
+        "receive_buffer_bytes",
         "storage",
         "topics_auto_created",
     )
 
     def __init__(self) -> None:
-        self.connections = ConnectionMetrics()
+        self.connections_open: Callable[[], int] = int
+        self.connections_closed: Counter[str] = Counter()
+        """Connections that ended, by reason: a few fixed words, never text from a client."""
+        self.receive_buffer_bytes: Callable[[], int] = int
         self.flush = FlushMetrics()
         self.storage = StorageMetrics()
         self.loop_lag = LatencyHistogram()
         """How late a timer of the event loop fires: what a request may have to wait."""
-        self.frame_errors = 0
-        """Frames that could not be parsed."""
         self.topics_auto_created = 0
         self._requests: dict[tuple[str, str], RequestMetrics] = {}
         self.partition_samples: Callable[[], Iterable[PartitionSample]] = tuple
@@ -158,6 +141,10 @@ class Metrics:
     def requests(self, api: str, name: str) -> RequestMetrics:
         """Return the metrics of request type `name` of `api`; keep it, do not ask each time."""
         return self._requests.setdefault((api, name), RequestMetrics())
+
+    def connection_closed(self, reason: str) -> None:
+        """Note that a connection ended; `reason` is one of a few fixed words."""
+        self.connections_closed[reason] += 1
 
     def request_types(self) -> Iterable[tuple[str, str, RequestMetrics]]:
         """Yield (api, name, metrics) of every request type that was asked for."""

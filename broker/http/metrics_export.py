@@ -1,0 +1,291 @@
+"""Metrics export: the daemon's own counts as Prometheus metrics, at the moment of a scrape.
+
+Names begin with `tidelog_` and end in their unit. The registry is the broker's own, so nothing
+that a library registers globally leaks in. A scrape of thousands of partitions is written in
+slices of a few milliseconds, so that clients are served in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from broker.health import Health
+from broker.metrics import (
+    LATENCY_BOUNDS_SECONDS,
+    LatencyHistogram,
+    Metrics,
+    PartitionSample,
+)
+from broker.topic_labels import TopicLabels
+from protocol.error_codes import ErrorCode
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+SAMPLES_PER_SLICE: Final = 200
+
+_TOPIC_COUNTERS: Final = (
+    ("bytes_in", "Bytes of record batches appended, as stored."),
+    ("messages_in", "Records appended."),
+    ("bytes_out", "Bytes of record batches fetched, as stored."),
+    ("messages_out", "Records fetched, where the broker had to look at them (formats 0 and 1)."),
+)
+_PARTITION_GAUGES: Final = (
+    ("log_start_offset", "log_start_offset", "The first offset there is."),
+    ("high_watermark", "high_watermark", "Everything below is committed and visible."),
+    ("log_end_offset", "log_end_offset", "The next offset to be written."),
+    ("durable_offset", "durable_offset", "Everything below has been synced to the disk."),
+    ("size_bytes", "size_bytes", "Bytes of all log files."),
+    ("segments", "segment_count", "Log files."),
+)
+
+
+class BrokerCollector(Collector):
+    """Turns `Metrics` into metric families."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        health: Health,
+        *,
+        version: str,
+        labels: TopicLabels,
+        partitions_max: int,
+    ) -> None:
+        self._metrics, self._health, self._version = metrics, health, version
+        self._labels, self._partitions_max = labels, partitions_max
+        self.samples: Sequence[PartitionSample] | None = None
+        """The partitions to show; None: ask for them at the time."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._of_process()
+        yield from self._of_requests()
+        yield from self._of_connections()
+        yield from self._of_storage()
+        samples = self.samples
+        if samples is None:
+            samples = tuple(self._metrics.partition_samples())
+        yield from self._of_topics(samples)
+        yield from self._of_partitions(samples)
+
+    def _of_process(self) -> Iterator[Metric]:
+        loop = type(asyncio.get_event_loop_policy()).__module__.partition(".")[0]
+        facts = {"version": self._version, "python": platform.python_version(), "loop": loop}
+        yield InfoMetricFamily("tidelog_build", "What is running.", value=facts)
+        yield _gauge("tidelog_ready", "1 while clients are served.", int(self._health.is_ready))
+        yield _gauge(
+            "tidelog_degraded",
+            "Things that do not work while the rest does; /readyz names them.",
+            len(self._health.degraded()),
+        )
+        yield _histogram(
+            "tidelog_event_loop_lag_seconds",
+            "How late timers fire: what any request may have to wait.",
+            self._metrics.loop_lag,
+        )
+
+    def _of_requests(self) -> Iterator[Metric]:
+        names = ["api", "type"]
+        total = CounterMetricFamily("tidelog_requests", "Requests taken in.", labels=names)
+        errors = CounterMetricFamily(
+            "tidelog_request_errors",
+            "Answers with an error, by partition and error.",
+            labels=[*names, "error"],
+        )
+        latency = HistogramMetricFamily(
+            "tidelog_request_duration_seconds",
+            "From the whole request to its answer, commits and long polls included.",
+            labels=names,
+        )
+        for api, name, request in self._metrics.request_types():
+            total.add_metric([api, name], request.count)
+            latency.add_metric([api, name], *_buckets(request.latency))
+            for code, count in request.errors.items():
+                errors.add_metric([api, name, _error_name(code)], count)
+        yield total
+        yield errors
+        yield latency
+
+    def _of_connections(self) -> Iterator[Metric]:
+        metrics = self._metrics
+        yield _gauge("tidelog_connections_open", "Client connections.", metrics.connections_open())
+        closed = CounterMetricFamily(
+            "tidelog_connections_closed",
+            "Client connections that ended, by reason.",
+            labels=["reason"],
+        )
+        for reason, count in metrics.connections_closed.items():
+            closed.add_metric([reason], count)
+        yield closed
+        yield _gauge(
+            "tidelog_receive_buffers_bytes",
+            "Memory of requests that are being received.",
+            metrics.receive_buffer_bytes(),
+        )
+
+    def _of_storage(self) -> Iterator[Metric]:
+        flush, storage = self._metrics.flush, self._metrics.storage
+        yield _histogram(
+            "tidelog_flush_duration_seconds", "One group commit, all its files.", flush.latency
+        )
+        yield _counter("tidelog_flushed_files", "Files synced.", flush.files)
+        yield _counter(
+            "tidelog_fsync_failures", "Failed fsyncs; the first ends the process.", flush.failures
+        )
+        yield _counter(
+            "tidelog_write_failures", "Appends that the disk refused.", storage.write_failures
+        )
+        yield _counter(
+            "tidelog_topics_auto_created",
+            "Topics made by producing to them.",
+            self._metrics.topics_auto_created,
+        )
+        yield _gauge(
+            "tidelog_recovery_seconds", "What loading took at start.", storage.recovery_seconds
+        )
+        yield _gauge(
+            "tidelog_recovery_truncated_bytes", "Torn tails cut at start.", storage.truncated_bytes
+        )
+
+    def _of_topics(self, samples: Iterable[PartitionSample]) -> Iterator[Metric]:
+        counts: dict[str, tuple[int, ...]] = {}
+        partitions = total_bytes = 0
+        for sample in samples:
+            one = (sample.bytes_in, sample.messages_in, sample.bytes_out, sample.messages_out)
+            before = counts.get(sample.topic, (0, 0, 0, 0))
+            counts[sample.topic] = tuple(old + new for old, new in zip(before, one, strict=True))
+            partitions += 1
+            total_bytes += sample.size_bytes
+        yield _gauge("tidelog_topics", "Topics.", len(counts))
+        yield _gauge("tidelog_partitions", "Partitions that are open.", partitions)
+        yield _gauge("tidelog_log_size_bytes", "Bytes of all log files.", total_bytes)
+        by_label = self._labels.by_label(counts)
+        for position, (name, text) in enumerate(_TOPIC_COUNTERS):
+            family = CounterMetricFamily(f"tidelog_topic_{name}", text, labels=["topic"])
+            for label, values in by_label.items():
+                family.add_metric([label], values[position])
+            yield family
+
+    def _of_partitions(self, samples: Sequence[PartitionSample]) -> Iterator[Metric]:
+        shown = [
+            (sample, [sample.topic, str(sample.partition)])
+            for sample in samples
+            if self._labels.is_labelled(sample.topic)
+        ][: self._partitions_max]
+        for name, field, text in _PARTITION_GAUGES:
+            family = GaugeMetricFamily(
+                f"tidelog_partition_{name}", text, labels=["topic", "partition"]
+            )
+            for sample, labels in shown:
+                family.add_metric(labels, getattr(sample, field))
+            yield family
+
+
+class Exporter:
+    """The registry and the text of a scrape."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        health: Health,
+        *,
+        version: str,
+        topics_max: int,
+        partitions_max: int,
+    ) -> None:
+        self._metrics = metrics
+        self.collector = BrokerCollector(
+            metrics,
+            health,
+            version=version,
+            labels=TopicLabels(topics_max),
+            partitions_max=partitions_max,
+        )
+        self.registry = CollectorRegistry()
+        self.registry.register(self.collector)
+        ProcessCollector(registry=self.registry)
+        self._scraping = asyncio.Lock()
+
+    async def text(self) -> bytes:
+        """Return the exposition, letting the loop turn every few milliseconds."""
+        async with self._scraping:  # one at a time: each takes memory and turns
+            samples = []
+            for number, sample in enumerate(self._metrics.partition_samples(), start=1):
+                samples.append(sample)
+                if number % SAMPLES_PER_SLICE == 0:
+                    await asyncio.sleep(0)
+            self.collector.samples = samples
+            parts = []
+            for family in self.registry.collect():
+                for part in _rendered(family):
+                    parts.append(part)
+                    await asyncio.sleep(0)
+            return b"".join(parts)
+
+
+class _OneFamily:
+    """As much of a registry as `generate_latest` needs."""
+
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> list[Metric]:
+        return [self._family]
+
+
+def _rendered(family: Metric) -> Iterator[bytes]:
+    """Yield the text of a family in slices; its HELP and TYPE lines come once, at the start."""
+    samples = family.samples
+    for start in range(0, max(1, len(samples)), SAMPLES_PER_SLICE):
+        piece = Metric(family.name, family.documentation, family.type, family.unit)
+        piece.samples = samples[start : start + SAMPLES_PER_SLICE]
+        rendered: Any = generate_latest(_OneFamily(piece))
+        yield rendered if start == 0 else _without_heading(rendered)
+
+
+def _without_heading(text: bytes) -> bytes:
+    return b"".join(line for line in text.splitlines(True) if not line.startswith(b"# "))
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=value)
+
+
+def _histogram(name: str, text: str, histogram: LatencyHistogram) -> Metric:
+    family = HistogramMetricFamily(name, text)
+    family.add_metric([], *_buckets(histogram))
+    return family
+
+
+def _buckets(histogram: LatencyHistogram) -> tuple[list[tuple[str, float]], float]:
+    """Return cumulative (bound, count) pairs and the sum, as Prometheus wants them."""
+    pairs: list[tuple[str, float]] = []
+    seen = 0
+    bounds = [*(str(bound) for bound in LATENCY_BOUNDS_SECONDS), "+Inf"]
+    for bound, count in zip(bounds, histogram.bucket_counts, strict=True):
+        seen += count
+        pairs.append((bound, seen))
+    return pairs, histogram.seconds_sum
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
