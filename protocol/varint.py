@@ -24,8 +24,8 @@ __all__ = [
     "encode_unsigned_varint",
     "encode_varint",
     "encode_varlong",
-    "rest_of_varint",
-    "rest_of_varlong",
+    "raw_varint",
+    "raw_varlong",
     "size_of_unsigned_varint",
     "size_of_varint",
     "size_of_varlong",
@@ -80,12 +80,12 @@ def decode_varlong(buffer: Buffer, position: int = 0) -> tuple[int, int]:
         CorruptMessageError: the bytes end inside it, or it does not fit an int64.
     """
     try:
-        raw, end = rest_of_varlong(buffer, position + 1, buffer[position])
+        raw, last = raw_varlong(buffer, position)
     except IndexError:
         raise CorruptMessageError(position, "the bytes end inside a varlong") from None
     except ValueError as error:
         raise CorruptMessageError(position, str(error)) from None
-    return raw >> 1 ^ -(raw & 1), end
+    return raw >> 1 ^ -(raw & 1), last + 1
 
 
 def decode_unsigned_varint(buffer: Buffer, position: int = 0) -> tuple[int, int]:
@@ -95,11 +95,12 @@ def decode_unsigned_varint(buffer: Buffer, position: int = 0) -> tuple[int, int]
         CorruptMessageError: the bytes end inside it, or it does not fit a uint32.
     """
     try:
-        return rest_of_varint(buffer, position + 1, buffer[position])
+        raw, last = raw_varint(buffer, position)
     except IndexError:
         raise CorruptMessageError(position, "the bytes end inside a varint") from None
     except ValueError as error:
         raise CorruptMessageError(position, str(error)) from None
+    return raw, last + 1
 
 
 def size_of_varint(value: int) -> int:
@@ -117,37 +118,35 @@ def size_of_unsigned_varint(value: int) -> int:
     return _size(value)
 
 
-def rest_of_varint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Finish a uint32 whose first byte is read: for loops that handle one byte in place.
+def raw_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Read a uint32 as it is, for loops that handle the shortest ones in place.
 
-    Returns the number, *not* unzigzagged, and the position after it. `position` is that of the
-    second byte. IndexError where the bytes end, ValueError where the number is too long.
+    Returns the number, *not* unzigzagged, and the position of its *last* byte. IndexError where
+    the bytes end inside it, ValueError where it is too long.
     """
-    value = first & 0x7F
-    shift = 7
-    while first > 0x7F:
+    value = shift = 0
+    while (byte := buffer[position]) > 0x7F:
+        value |= (byte & 0x7F) << shift
+        position += 1
+        shift += 7
         if shift > 28:
             raise ValueError("a varint is longer than 5 bytes")
-        first = buffer[position]
-        position += 1
-        value |= (first & 0x7F) << shift
-        shift += 7
+    value |= byte << shift
     if value > UINT32_MAX:
         raise ValueError("a varint is larger than 32 bits")
     return value, position
 
 
-def rest_of_varlong(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """As `rest_of_varint`, for a uint64 of at most 10 bytes."""
-    value = first & 0x7F
-    shift = 7
-    while first > 0x7F:
+def raw_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    """As `raw_varint`, for a uint64 of at most 10 bytes."""
+    value = shift = 0
+    while (byte := buffer[position]) > 0x7F:
+        value |= (byte & 0x7F) << shift
+        position += 1
+        shift += 7
         if shift > 63:
             raise ValueError("a varlong is longer than 10 bytes")
-        first = buffer[position]
-        position += 1
-        value |= (first & 0x7F) << shift
-        shift += 7
+    value |= byte << shift
     if value > UINT64_MAX:
         raise ValueError("a varlong is larger than 64 bits")
     return value, position
