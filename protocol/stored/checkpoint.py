@@ -65,6 +65,8 @@ def checkpoint_encode(lines: Iterable[str]) -> bytes:
 def checkpoint_decode(data: Buffer, *, fields_per_line: int) -> list[list[str]]:
     """Return the fields of each entry line, after version and count were checked.
 
+    An empty file has no entries: Kafka creates the file first and fills it at a first checkpoint.
+
     Raises:
         StoredFormatError: not UTF-8, another version, a count that is not the number of lines, or a
             line with another number of fields.
@@ -75,6 +77,8 @@ def checkpoint_decode(data: Buffer, *, fields_per_line: int) -> list[list[str]]:
         raise StoredFormatError(f"checkpoint: {error}") from error
     if lines[-1] == "":
         lines.pop()  # what follows the last newline
+    if not lines:
+        return []
     if len(lines) < 2:
         raise StoredFormatError("checkpoint: the file ends before its count")
     version = parse_number(lines[0], INT32_MAX)

@@ -9,8 +9,9 @@ fields signed. Offsets are relative to the segment's base offset, positions are 
     | relative offset i32 | position i32 |    | timestamp i64  | relative offset i32 |
     +---------------------+--------------+    +----------------+---------------------+
 
-An offset index entry says: the batch at `position` holds `offset` as its last offset, or an earlier
-one. A time index entry says: no record up to and including `offset` is later than `timestamp`.
+An offset index entry says: `offset` is the last one of an append, and the append's first batch is
+at `position`, so a scan from there finds it and all above it. A time index entry says: no record up
+to and including `offset` is later than `timestamp`.
 
 A file of the active segment is preallocated, so zeros follow the entries. Both kinds grow strictly
 (offsets of a time index may repeat), so an entry not above the one before it ends the index (R17).
