@@ -136,26 +136,30 @@ class Disk(Protocol):
         ...
 
 
-def write_whole(file: DiskFile, buffers: Sequence[Buffer], position: int) -> int:
+def write_whole(
+    file: DiskFile, buffers: Sequence[Buffer], position: int, *, written: int = 0
+) -> int:
     """Write all bytes of `buffers` from `position` on; return how many those are.
+
+    Args:
+        written: How many of them, from the first on, are there already.
 
     Raises:
         OSError: Some of the bytes may have been written: the caller cuts back.
     """
     pending = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
-    written = 0
-    first = 0
-    while first < len(pending):
-        count = file.write(pending[first : first + BUFFERS_PER_WRITE_MAX], position + written)
-        if count <= 0:  # never said by a sane kernel; without this it would be an endless loop
-            raise OSError(errno.EIO, "the disk accepts no bytes and gives no reason")
-        written += count
-        while count and count >= len(pending[first]):
-            count -= len(pending[first])
+    first, accepted = 0, written
+    while True:
+        while first < len(pending) and accepted >= len(pending[first]):
+            accepted -= len(pending[first])
             first += 1
-        if count:
-            pending[first] = pending[first][count:]
-    return written
+        if first == len(pending):
+            return written
+        pending[first] = pending[first][accepted:]
+        accepted = file.write(pending[first : first + BUFFERS_PER_WRITE_MAX], position + written)
+        if accepted <= 0:  # never said by a sane kernel; without this it would be an endless loop
+            raise OSError(errno.EIO, "the disk accepts no bytes and gives no reason")
+        written += accepted
 
 
 def replace_file(disk: Disk, path: Path, data: bytes) -> None:

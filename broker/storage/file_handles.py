@@ -20,6 +20,7 @@ from typing import Final
 import structlog
 
 from broker.storage.disk import Disk, DiskFile
+from broker.storage.mapped_files import MappedFiles
 
 OPEN_FILES_MAX: Final = 1_000
 MAPPED_FILES_MAX: Final = 256
@@ -47,6 +48,7 @@ class FileHandles:
         "_idle",
         "_pinned",
         "disk",
+        "mapped_files",
         "monotonic",
         "observe_flush_seconds",
         "open_files_max",
@@ -57,16 +59,19 @@ class FileHandles:
         disk: Disk,
         open_files_max: int = OPEN_FILES_MAX,
         *,
+        mapped_files_max: int = MAPPED_FILES_MAX,
         observe_flush_seconds: Callable[[float], None] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Args:
+        mapped_files_max: How many files may be mapped at once; 0 maps none.
         observe_flush_seconds: Is told how long each sync took (R11); on the loop's thread.
         monotonic: The clock that times them.
         """
         assert open_files_max >= 1
         self.disk = disk
         self.open_files_max = open_files_max
+        self.mapped_files = MappedFiles(mapped_files_max)
         self.observe_flush_seconds = observe_flush_seconds
         self.monotonic = monotonic
         self._idle: OrderedDict[Path, DiskFile] = OrderedDict()
@@ -117,7 +122,7 @@ class FileHandles:
             return
         if pinned.is_forgotten:
             del self._forgotten[id(file)]
-            file.close()
+            self._close(file)
             return
         del self._pinned[file.path]
         self._idle[file.path] = file
@@ -135,10 +140,10 @@ class FileHandles:
             self._forgotten[id(pinned.file)] = pinned
         file = self._idle.pop(path, None)
         if file is not None:
-            file.close()
+            self._close(file)
 
     def renamed(self, old: Path, new: Path) -> None:
-        """Follow a rename of a file or a directory: what is open stays open, under its new name."""
+        """Follow a rename of a file or a directory: what is open stays open, by its new name."""
         self.forget(new)  # it was replaced
         if old in self._idle or old in self._pinned:
             self._move(old, new)

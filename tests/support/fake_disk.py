@@ -121,6 +121,7 @@ class FakeFile:
         if self._life == self._disk.life:
             self._disk.open_files -= 1
             self._life = -1
+            self._disk.note("close", self.path)
 
     def _check_open(self) -> None:
         if self._life != self._disk.life:
