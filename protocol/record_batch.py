@@ -29,6 +29,7 @@ from protocol.record_batch_header import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
     CONTROL_FLAG,
+    CRC,
     CRC_POSITION,
     DELETE_HORIZON_FLAG,
     HEADER,
@@ -70,7 +71,6 @@ __all__ = [
 
 OFFSET: Final = struct.Struct(">q")
 EPOCH: Final = struct.Struct(">i")
-CRC: Final = struct.Struct(">I")
 ATTRIBUTES: Final = struct.Struct(">h")
 
 NOT_FOR_PRODUCERS: Final = LOG_APPEND_TIME_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG

@@ -38,6 +38,7 @@ __all__ = [
     "ATTRIBUTES_POSITION",
     "CODEC_MASK",
     "CONTROL_FLAG",
+    "CRC",
     "CRC_POSITION",
     "DELETE_HORIZON_FLAG",
     "HEADER",
@@ -73,8 +74,9 @@ LENGTH_POSITION: Final = 8
 LEADER_EPOCH_POSITION: Final = 12
 MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
+CRC: Final = struct.Struct(">I")
 ATTRIBUTES_POSITION: Final = 21
-"""Where the CRC's range begins."""
+"""Also where the CRC's range begins."""
 MAX_TIMESTAMP_POSITION: Final = 35
 
 CODEC_MASK: Final = 0b111
