@@ -14,6 +14,7 @@ import msgspec
 
 from broker.config_topics import TopicsConfig
 from broker.config_units import count, duration, size, text
+from broker.storage.storage_options import StorageOptions
 from protocol import limits
 
 __all__ = [
@@ -31,10 +32,11 @@ __all__ = [
 
 MIB: Final = 1024 * 1024
 PORT_MAX: Final = 65_535
+_ENGINE: Final = StorageOptions()
 
 
 class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The process."""
+    """The process: who it is, how it starts and how it ends."""
 
     node_id: Annotated[int, count(ge=0, le=limits.INT32_MAX)] = 1
     """The number of this broker, written into each data directory's `meta.properties`.
@@ -81,17 +83,21 @@ class StorageConfig(msgspec.Struct, frozen=True, kw_only=True):
     data_dirs: tuple[str, ...] = ("./tidelog-data",)
     """Directories, best one a disk; new partitions go to the one with the fewest. The first also
     holds the list of topics. Relative paths start at the working directory."""
-    open_files_max: Annotated[int, count(ge=16, le=10_000_000)] = 1_000
-    """Segment files held open; the least recently used are closed. Files with unflushed bytes
-    stay open and may exceed it."""
-    mapped_files_max: Annotated[int, count(ge=0, le=1_000_000)] = 256
-    """Sealed segment files mapped into memory for sending; 0 reads them instead."""
-    index_cache_bytes: Annotated[int, size(ge=0)] = 64 * MIB
-    """Memory for the indexes of sealed segments."""
-    retention_check_ms: Annotated[int, duration(ge=100)] = 300_000
+    open_files_max: Annotated[int, count(ge=16, le=10_000_000)] = _ENGINE.open_files_max
+    """Segment files held open per directory; the least recently used are closed. Files with
+    unflushed bytes stay open and may exceed it."""
+    mapped_files_max: Annotated[int, count(ge=0, le=1_000_000)] = _ENGINE.mapped_files_max
+    """Sealed segment files per directory that are mapped into memory for sending; 0 reads them
+    instead."""
+    index_cache_bytes: Annotated[int, size(ge=0)] = _ENGINE.index_cache_bytes
+    """Memory per directory for the indexes of sealed segments."""
+    retention_check_ms: Annotated[int, duration(ge=100)] = _ENGINE.retention_check_ms
     """How often old segments are looked for."""
-    checkpoint_interval_ms: Annotated[int, duration(ge=10)] = 1_000
+    checkpoint_interval_ms: Annotated[int, duration(ge=10)] = _ENGINE.checkpoint_interval_ms
     """How often recovery points are written down. Shorter: less to check after a crash."""
+    unflushed_bytes_max: Annotated[int, size(ge=MIB)] = _ENGINE.unflushed_bytes_max
+    """With more than this unflushed a partition is flushed under every policy; it bounds what has
+    to be checked after a crash."""
 
 
 class FlushConfig(msgspec.Struct, frozen=True, kw_only=True):
