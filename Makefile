@@ -21,7 +21,7 @@ $(INSTALLED): pyproject.toml
 	@touch $@
 
 demo: $(INSTALLED) ## start a broker, ship a real log file through it, kill it, show nothing is lost
-	$(BIN)/python -m tidelog.demo
+	$(BIN)/python -m tidelog.demo tests/data/loghub/OpenSSH_2k.log
 
 serve: $(INSTALLED) ## run the daemon with its defaults; data in ./tidelog-data
 	$(BIN)/tidelog serve

@@ -1,1 +1,52 @@
-"""Clients of the native protocol, synchronous and asyncio, over one core without I/O."""
+"""Clients of the native protocol, blocking and asyncio, over one core without I/O."""
+
+from protocol.compression import Codec
+from protocol.errors import BrokerError, ErrorCode, TidelogError
+from tidelog.client.accumulator import ProducerSettings
+from tidelog.client.async_client import AsyncClient
+from tidelog.client.async_producer import AsyncProducer
+from tidelog.client.blocking_client import Client
+from tidelog.client.blocking_producer import Producer
+from tidelog.client.calls import EARLIEST, LATEST
+from tidelog.client.errors import (
+    ClientClosedError,
+    ConnectionLostError,
+    FetchTooLargeError,
+    ResponseTooLargeError,
+    UnexpectedOffsetError,
+)
+from tidelog.client.values import (
+    Delivery,
+    FetchAnswer,
+    FetchFrom,
+    Message,
+    PartitionInfo,
+    Start,
+    TopicInfo,
+)
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "AsyncClient",
+    "AsyncProducer",
+    "BrokerError",
+    "Client",
+    "ClientClosedError",
+    "Codec",
+    "ConnectionLostError",
+    "Delivery",
+    "ErrorCode",
+    "FetchAnswer",
+    "FetchFrom",
+    "FetchTooLargeError",
+    "Message",
+    "PartitionInfo",
+    "Producer",
+    "ProducerSettings",
+    "ResponseTooLargeError",
+    "Start",
+    "TidelogError",
+    "TopicInfo",
+    "UnexpectedOffsetError",
+]

@@ -1,0 +1,146 @@
+"""AsyncProducer: batches messages on the event loop and gives each a future."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from protocol.native.responses import ProduceResponse
+from tidelog.client import calls
+from tidelog.client.accumulator import Accumulator, Batch, ProducerSettings
+from tidelog.client.async_connection import AsyncConnection
+from tidelog.client.errors import ClientClosedError
+from tidelog.client.topic_cache import TopicCache
+from tidelog.client.values import Delivery, Headers
+
+
+class AsyncProducer:
+    """Sends messages in batches; made by `AsyncClient.producer`.
+
+        async with client.producer(acks=-1) as producer:
+            delivered = await producer.produce("logs", b"a line")
+            print((await delivered).offset)
+
+    A message whose answer was lost is sent again and may then lie in the log twice. Leaving the
+    `async with` block, or `close`, sends and waits for everything that was produced.
+    """
+
+    def __init__(self, connection: AsyncConnection, settings: ProducerSettings) -> None:
+        self._connection, self._settings = connection, settings
+        self._accumulator = Accumulator(settings)
+        self._topics = TopicCache()
+        self._wake = asyncio.Event()
+        self._answered = asyncio.Condition()
+        self._is_closed = False
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._sender: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> AsyncProducer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> asyncio.Future[Delivery]:
+        """Take a message; the future says where it lies, or raises why it does not.
+
+        Waits while `buffer_bytes_max` is used up.
+
+        Raises:
+            ClientClosedError: the producer was closed.
+            BrokerError: the topic cannot be produced to.
+        """
+        if self._is_closed:
+            raise ClientClosedError("the producer is closed")
+        if partition is None:
+            partition = await self._partition(topic, key)
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        if not self._accumulator.has_room:
+            async with self._answered:
+                await self._answered.wait_for(lambda: self._accumulator.has_room)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Delivery] = loop.create_future()
+        is_due = self._accumulator.append(
+            topic, partition, key, value, timestamp_ms, headers, future, loop.time()
+        )
+        if self._sender is None:
+            self._sender = loop.create_task(self._run())
+        elif is_due:
+            self._wake.set()
+        return future
+
+    async def flush(self) -> None:
+        """Send everything now and wait until it is answered. Errors stay in the futures."""
+        self._accumulator.is_flushing = True
+        self._wake.set()
+        async with self._answered:
+            await self._answered.wait_for(lambda: self._accumulator.is_empty)
+        self._accumulator.is_flushing = False
+
+    async def close(self) -> None:
+        """Send and wait for everything, then close the connection."""
+        if not self._is_closed:
+            await self.flush()
+            self._is_closed = True
+            if self._sender is not None:
+                self._sender.cancel()
+                await asyncio.gather(self._sender, return_exceptions=True)
+            self._accumulator.abort(ClientClosedError("the producer was closed"))
+        await self._connection.close()
+
+    async def _partition(self, topic: str, key: bytes | None) -> int:
+        now_s = asyncio.get_running_loop().time()
+        question = self._topics.question(topic, now_s)
+        if question is not None:
+            self._topics.learn(topic, await self._connection.call(question), now_s)
+        return self._topics.partition(topic, key)
+
+    async def _run(self) -> None:
+        """Send what is due, and wait for more."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._wake.clear()
+            for batch in self._accumulator.take_due(loop.time()):
+                task = loop.create_task(self._send(batch))
+                self._under_way.add(task)
+                task.add_done_callback(self._under_way.discard)
+            due_s = self._accumulator.next_due_s()
+            try:
+                async with asyncio.timeout_at(due_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass  # something is due now
+
+    async def _send(self, batch: Batch) -> None:
+        settings, answer = self._settings, None
+        error: Exception | None = None
+        try:
+            call: calls.Call[ProduceResponse] = calls.produce(
+                batch.topic,
+                batch.partition,
+                batch.encode(settings.compression),
+                acks=settings.acks,
+                timeout_ms=settings.request_timeout_ms,
+            )
+            wait_s = settings.request_timeout_ms / 1000
+            answer = await self._connection.call(call, extra_wait_s=wait_s)
+        except Exception as raised:
+            error = raised
+        async with self._answered:
+            if error is not None:
+                now_s = asyncio.get_running_loop().time()
+                self._accumulator.failed(batch, error, now_s)
+            else:
+                self._accumulator.succeeded(batch, answer)
+            self._wake.set()
+            self._answered.notify_all()

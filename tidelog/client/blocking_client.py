@@ -1,0 +1,195 @@
+"""Client: the blocking client of a Tidelog broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from protocol.errors import BrokerError
+from protocol.limits import RESPONSE_BYTES_MAX
+from protocol.native.responses import ProduceResponse
+from tidelog.client import calls
+from tidelog.client.accumulator import ProducerSettings
+from tidelog.client.address import Address
+from tidelog.client.blocking_connection import BlockingConnection
+from tidelog.client.blocking_producer import Producer
+from tidelog.client.cursor import Cursor
+from tidelog.client.errors import ConnectionLostError
+from tidelog.client.retrying import backoffs_s, is_repeatable
+from tidelog.client.starts import start_time_ms, time_or_log_end
+from tidelog.client.values import FetchAnswer, FetchFrom, Message, Start, TopicInfo
+
+T = TypeVar("T")
+
+
+class Client:
+    """Talks to one broker over one connection; may be shared by threads, one call at a time.
+
+        with Client("localhost:9091") as client:
+            for message in client.messages("logs", start="beginning"):
+                print(message.offset, message.value)
+
+    Args:
+        address: "host", "host:port" or "[::1]:port"; the port defaults to 9091.
+        timeout_s: How long an answer may take, beside what a call itself waits for.
+        response_bytes_max: The largest answer to buffer.
+        retries: How often a call that changes nothing is repeated after a retriable error.
+    """
+
+    def __init__(
+        self,
+        address: str = "localhost",
+        *,
+        timeout_s: float = 30.0,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
+        retries: int = 5,
+    ) -> None:
+        self._address = Address.parse(address)
+        self._timeout_s, self._retries = timeout_s, retries
+        self._response_bytes_max = response_bytes_max
+        self._connection = self._new_connection()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection. Producers have their own and are closed on their own."""
+        self._connection.close()
+
+    # --- topics -----------------------------------------------------------------------------
+
+    def topics(self, *names: str) -> list[TopicInfo]:
+        """Describe the named topics, or all; a topic that does not exist has its error set."""
+        return self._call(calls.topics(names))
+
+    def create_topic(
+        self, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Make a topic; `settings` under Kafka's names, e.g. {"retention.ms": "3600000"}."""
+        self._call(calls.create_topic(name, partitions, settings))
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic and its data."""
+        self._call(calls.delete_topic(name))
+
+    # --- reading ----------------------------------------------------------------------------
+
+    def offsets(
+        self, topic: str, partition: int = 0, *, time_ms: int = calls.LATEST, max_offsets: int = 1
+    ) -> list[int]:
+        """Return offsets for a time in ms, for `calls.LATEST` or for `calls.EARLIEST`."""
+        return self._call(calls.offsets(topic, partition, time_ms, max_offsets))
+
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        max_bytes: int = 1024 * 1024,
+        min_bytes: int = 1,
+        max_wait_ms: int = 0,
+    ) -> FetchAnswer:
+        """Fetch messages from `offset` on.
+
+        Raises:
+            BrokerError: the broker's code, e.g. OFFSET_OUT_OF_RANGE.
+            FetchTooLargeError: the first batch is larger than `response_bytes_max`.
+        """
+        source = FetchFrom(topic, partition, offset, max_bytes)
+        call = calls.fetch(source, min_bytes=min_bytes, max_wait_ms=max_wait_ms)
+        return self._call(call, max_wait_ms / 1000)
+
+    def multi_fetch(
+        self,
+        sources: Sequence[FetchFrom],
+        *,
+        max_bytes: int = 16 * 1024 * 1024,
+        min_bytes: int = 1,
+        max_wait_ms: int = 0,
+    ) -> list[FetchAnswer]:
+        """Fetch from several partitions in one request; each answer has its own error code."""
+        call = calls.multi_fetch(
+            sources, max_bytes=max_bytes, min_bytes=min_bytes, max_wait_ms=max_wait_ms
+        )
+        return self._call(call, max_wait_ms / 1000)
+
+    def messages(
+        self,
+        topic: str,
+        partitions: Sequence[int] | None = None,
+        *,
+        start: Start = "beginning",
+        follow: bool = False,
+        max_bytes: int = 1024 * 1024,
+    ) -> Iterator[Message]:
+        """Iterate over messages, in offset order within each partition.
+
+        Args:
+            partitions: All of the topic where None.
+            start: "beginning", "end", an offset, or a datetime with a time zone.
+            follow: Go on when the end is reached; else stop at what was the end at the call.
+        """
+        if partitions is None:
+            info = self.topics(topic)[0]
+            calls.check(info.error, topic)
+            partitions = [partition.partition for partition in info.partitions]
+        ends = {number: self._offset_at(topic, number, calls.LATEST) for number in partitions}
+        starts = {number: self._start(topic, number, start, ends[number]) for number in partitions}
+        cursor = Cursor(topic, starts, None if follow else ends, max_bytes)
+        while not cursor.is_done:
+            yield from cursor.accept(self._call(cursor.next_call(), cursor.wait_ms / 1000))
+
+    def _start(self, topic: str, partition: int, start: Start, end: int) -> int:
+        if start == "end":
+            return end
+        if isinstance(start, int):
+            return start
+        if isinstance(start, datetime):
+            found = self.offsets(topic, partition, time_ms=start_time_ms(start))
+            return time_or_log_end(found, end)
+        return self._offset_at(topic, partition, calls.EARLIEST)
+
+    def _offset_at(self, topic: str, partition: int, time: int) -> int:
+        return self._call(calls.offsets(topic, partition, time))[0]
+
+    # --- writing ----------------------------------------------------------------------------
+
+    def producer(self, **settings: Any) -> Producer:
+        """Return a producer on a connection of its own; see ProducerSettings for the settings."""
+        return Producer(self._new_connection(), ProducerSettings(**settings))
+
+    def append_at(
+        self, topic: str, partition: int, expected_offset: int, batches: bytes
+    ) -> ProduceResponse:
+        """Append record batches only if the log ends at `expected_offset`, synced.
+
+        Raises:
+            UnexpectedOffsetError: it ends elsewhere; nothing was appended.
+        """
+        timeout_ms = int(self._timeout_s * 1000)
+        call = calls.append_at(
+            topic, partition, batches, expected_offset=expected_offset, timeout_ms=timeout_ms
+        )
+        return self._call(call, self._timeout_s)
+
+    def _new_connection(self) -> BlockingConnection:
+        return BlockingConnection(
+            self._address, timeout_s=self._timeout_s, response_bytes_max=self._response_bytes_max
+        )
+
+    def _call(self, call: calls.Call[T], extra_wait_s: float = 0.0) -> T:
+        backoffs = backoffs_s(self._retries)
+        while True:
+            try:
+                return self._connection.call(call, extra_wait_s=extra_wait_s)
+            except (BrokerError, ConnectionLostError) as error:
+                backoff_s = next(backoffs, None)
+                if backoff_s is None or not is_repeatable(call, error):
+                    raise
+            time.sleep(backoff_s)

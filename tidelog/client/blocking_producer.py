@@ -1,0 +1,171 @@
+"""Producer: batches messages on a thread of its own and gives each a future."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, wait
+
+from tidelog.client import calls
+from tidelog.client.accumulator import Accumulator, Batch, ProducerSettings
+from tidelog.client.blocking_connection import BlockingConnection
+from tidelog.client.errors import ClientClosedError
+from tidelog.client.topic_cache import TopicCache
+from tidelog.client.values import Delivery, Headers
+
+
+class Producer:
+    """Sends messages in batches; made by `Client.producer`. Any thread may call it.
+
+        with client.producer(acks=-1, linger_s=0.01) as producer:
+            delivered = producer.produce("logs", b"a line")
+            print(delivered.result().offset)
+
+    A message whose answer was lost is sent again and may then lie in the log twice. Leaving the
+    `with` block, or `close`, sends and waits for everything that was produced.
+    """
+
+    def __init__(self, connection: BlockingConnection, settings: ProducerSettings) -> None:
+        self._connection, self._settings = connection, settings
+        self._accumulator = Accumulator(settings)
+        self._topics = TopicCache()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="tidelog-producer", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Future[Delivery]:
+        """Take a message; the future says where it lies, or raises why it does not.
+
+        Waits while `buffer_bytes_max` is used up.
+
+        Raises:
+            ClientClosedError: the producer was closed.
+            BrokerError: the topic cannot be produced to.
+        """
+        if partition is None:
+            partition = self._partition(topic, key)
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        future: Future[Delivery] = Future()
+        accumulator = self._accumulator
+        with self._changed:
+            while not accumulator.has_room and not self._is_closed:
+                self._changed.wait()
+            if self._is_closed:
+                raise ClientClosedError("the producer is closed")
+            is_due = accumulator.append(
+                topic, partition, key, value, timestamp_ms, headers, future, time.monotonic()
+            )
+            if is_due:
+                self._changed.notify_all()
+        return future
+
+    def flush(self, futures: Iterable[Future[Delivery]] = ()) -> None:
+        """Send everything now and wait until it is answered; then for `futures`, if given.
+
+        Errors stay in the futures.
+        """
+        with self._changed:
+            self._accumulator.is_flushing = True
+            self._changed.notify_all()
+            while not self._accumulator.is_empty and self._thread.is_alive():
+                self._changed.wait(1.0)
+            self._accumulator.is_flushing = False
+        wait(futures)
+
+    def close(self) -> None:
+        """Send and wait for everything, then close the connection."""
+        self.flush()
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join()
+        self._connection.close()
+
+    def _partition(self, topic: str, key: bytes | None) -> int:
+        now_s = time.monotonic()
+        question = self._topics.question(topic, now_s)
+        if question is not None:
+            self._topics.learn(topic, self._connection.call(question), now_s)
+        return self._topics.partition(topic, key)
+
+    def _run(self) -> None:
+        """Send what is due, read the answers, and wait for more; on the producer's thread."""
+        reason = "the producer was closed"
+        try:
+            while True:
+                with self._changed:
+                    batches = self._wait_for_due()
+                if batches is None:
+                    return
+                self._send(batches)
+        except BaseException as error:
+            reason = f"the producer's thread failed: {error!r}"
+            raise
+        finally:
+            with self._changed:
+                self._is_closed = True
+                self._accumulator.abort(ClientClosedError(reason))
+                self._changed.notify_all()
+
+    def _wait_for_due(self) -> list[Batch] | None:
+        while True:
+            now_s = time.monotonic()
+            batches = self._accumulator.take_due(now_s)
+            if batches:
+                return batches
+            if self._is_closed:
+                return None
+            due_s = self._accumulator.next_due_s()
+            self._changed.wait(None if due_s is None else max(0.0, due_s - now_s))
+
+    def _send(self, batches: list[Batch]) -> None:
+        settings = self._settings
+        requests = []
+        sent = []
+        outcomes: list[object]
+        for batch in batches:
+            try:
+                requests.append(
+                    calls.produce(
+                        batch.topic,
+                        batch.partition,
+                        batch.encode(settings.compression),
+                        acks=settings.acks,
+                        timeout_ms=settings.request_timeout_ms,
+                    )
+                )
+                sent.append(batch)
+            except Exception as error:  # a message that no batch can hold: it fails alone
+                with self._changed:
+                    self._accumulator.failed(batch, error, time.monotonic())
+        try:
+            wait_s = settings.request_timeout_ms / 1000
+            outcomes = self._connection.call_all(requests, extra_wait_s=wait_s)
+        except Exception as error:
+            outcomes = [error] * len(sent)
+        with self._changed:
+            now_s = time.monotonic()
+            for batch, outcome in zip(sent, outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    self._accumulator.failed(batch, outcome, now_s)
+                else:
+                    self._accumulator.succeeded(batch, outcome)  # type: ignore[arg-type]
+            self._changed.notify_all()

@@ -1,0 +1,219 @@
+"""Calls: requests with what reads their answers; no I/O, shared by all clients.
+
+A call is the parts of the request to send, and a function from the answer's frame to a value. A
+connection sends the parts, reads one frame if `has_answer`, and hands it over. Error codes in
+answers raise BrokerError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from protocol.errors import BatchTruncatedError, BrokerError, ErrorCode
+from protocol.identifiers import Buffer
+from protocol.native import requests, responses
+from protocol.native.request_types import EARLIEST_TIME, LATEST_TIME, MessageFormat
+from protocol.record_batch import check_batch, iterate_records
+from tidelog.client.errors import (
+    FetchTooLargeError,
+    ResponseTooLargeError,
+    UnexpectedOffsetError,
+)
+from tidelog.client.values import FetchAnswer, FetchFrom, Message, PartitionInfo, TopicInfo
+
+T = TypeVar("T")
+
+EARLIEST = EARLIEST_TIME
+LATEST = LATEST_TIME
+
+
+def _too_large(response_bytes: int, response_bytes_max: int) -> ResponseTooLargeError:
+    return ResponseTooLargeError(response_bytes, response_bytes_max)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One request, and how its answer is read."""
+
+    parts: list[Buffer]
+    parse: Callable[[memoryview], T]
+    has_answer: bool = True
+    is_repeatable: bool = True
+    """Whether sending it again after a lost connection changes nothing."""
+    too_large: Callable[[int, int], ResponseTooLargeError] = _too_large
+
+
+def check(error: int, message: str = "") -> None:
+    """Raise BrokerError for any code but 0."""
+    if error:
+        raise BrokerError(error, message)
+
+
+# --- produce ----------------------------------------------------------------------------------
+
+
+def produce(
+    topic: str, partition: int, batches: Buffer, *, acks: int, timeout_ms: int
+) -> Call[responses.ProduceResponse]:
+    """Append whole record batches (format 2); the answer's error code is raised."""
+
+    def parse(frame: memoryview) -> responses.ProduceResponse:
+        answer = responses.decode_produce_response(frame)
+        check(answer.error, f"{topic}-{partition}")
+        return answer
+
+    parts = requests.encode_produce(
+        topic, partition, acks, timeout_ms, MessageFormat.RECORD_BATCH, batches
+    )
+    return Call(parts, parse, has_answer=acks != 0, is_repeatable=False)
+
+
+def append_at(
+    topic: str, partition: int, batches: Buffer, *, expected_offset: int, timeout_ms: int
+) -> Call[responses.ProduceResponse]:
+    """Append record batches only if the log ends at `expected_offset`, synced like acks=all.
+
+    Repeating it after a lost answer cannot append twice: the second finds the log moved on.
+    """
+
+    def parse(frame: memoryview) -> responses.ProduceResponse:
+        answer = responses.decode_produce_response(frame)
+        if answer.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            raise UnexpectedOffsetError(expected_offset, answer.base_offset)
+        check(answer.error, f"{topic}-{partition}")
+        return answer
+
+    parts = requests.encode_append_at(
+        expected_offset, topic, partition, -1, timeout_ms, MessageFormat.RECORD_BATCH, batches
+    )
+    return Call(parts, parse, is_repeatable=False)
+
+
+# --- fetch ------------------------------------------------------------------------------------
+
+
+def fetch(source: FetchFrom, *, min_bytes: int = 1, max_wait_ms: int = 0) -> Call[FetchAnswer]:
+    """Fetch from one partition; an error code is raised."""
+
+    def parse(frame: memoryview) -> FetchAnswer:
+        answer = read_fetch(source, responses.decode_message_set_send(frame))
+        answer.raise_for_error()
+        return answer
+
+    request = requests.encode_fetch(
+        source.topic,
+        source.partition,
+        source.offset,
+        source.max_bytes,
+        min_bytes,
+        max_wait_ms,
+        MessageFormat.RECORD_BATCH,
+    )
+    return Call([request], parse, too_large=_fetch_too_large([source]))
+
+
+def multi_fetch(
+    sources: Sequence[FetchFrom], *, max_bytes: int, min_bytes: int = 1, max_wait_ms: int = 0
+) -> Call[list[FetchAnswer]]:
+    """Fetch from several partitions; each answer carries its own error code."""
+
+    def parse(frame: memoryview) -> list[FetchAnswer]:
+        error, sends = responses.decode_multi_message_set_send(frame)
+        check(error)
+        return [read_fetch(source, send) for source, send in zip(sources, sends, strict=True)]
+
+    request = requests.encode_multi_fetch(
+        max_bytes, min_bytes, max_wait_ms, MessageFormat.RECORD_BATCH, sources
+    )
+    return Call([request], parse, too_large=_fetch_too_large(sources))
+
+
+def _fetch_too_large(
+    sources: Sequence[FetchFrom],
+) -> Callable[[int, int], ResponseTooLargeError]:
+    first = sources[0] if sources else FetchFrom("", -1, -1)
+
+    def too_large(response_bytes: int, response_bytes_max: int) -> ResponseTooLargeError:
+        return FetchTooLargeError(
+            response_bytes, response_bytes_max, first.topic, first.partition, first.offset
+        )
+
+    return too_large
+
+
+def read_fetch(source: FetchFrom, send: responses.MessageSetSend) -> FetchAnswer:
+    """Decode the batches of one partition: checked, from the asked offset on, no control records.
+
+    A batch that `max_bytes` has cut is left for the next fetch.
+    """
+    topic, partition, asked = source.topic, source.partition, source.offset
+    messages: list[Message] = []
+    next_offset, position, view = asked, 0, send.message_set
+    while not send.error and position < len(view):
+        try:
+            header = check_batch(view, position)
+        except BatchTruncatedError:
+            break
+        if not header.is_control:
+            messages += [
+                Message(topic, partition, *record)
+                for record in iterate_records(view, position)
+                if record.offset >= asked
+            ]
+        next_offset = max(next_offset, header.next_offset)
+        position += header.size_bytes
+    return FetchAnswer(topic, partition, send.error, messages, next_offset)
+
+
+# --- offsets and topics -------------------------------------------------------------------------
+
+
+def offsets(topic: str, partition: int, time: int, max_offsets: int = 1) -> Call[list[int]]:
+    """Ask for offsets: `time` in ms, LATEST (the high watermark) or EARLIEST (the log start)."""
+
+    def parse(frame: memoryview) -> list[int]:
+        error, found = responses.decode_offsets_response(frame)
+        check(error, f"{topic}-{partition}")
+        return found
+
+    return Call([requests.encode_offsets(topic, partition, time, max_offsets)], parse)
+
+
+def topics(names: Sequence[str] = ()) -> Call[list[TopicInfo]]:
+    """Ask what topics there are; no names means all. A topic's error stays in its entry."""
+
+    def parse(frame: memoryview) -> list[TopicInfo]:
+        error, found = responses.decode_topics_response(frame)
+        check(error)
+        return [
+            TopicInfo(
+                name.decode("utf-8", "replace"),
+                topic_error,
+                tuple(PartitionInfo(*partition) for partition in partitions),
+            )
+            for name, topic_error, partitions in found
+        ]
+
+    return Call([requests.encode_topics(names)], parse)
+
+
+def create_topic(
+    name: str, partitions: int, settings: Mapping[str, str] | None = None
+) -> Call[None]:
+    """Make a topic."""
+    return Call(
+        [requests.encode_create_topic(name, partitions, settings)],
+        _parse_status,
+        is_repeatable=False,
+    )
+
+
+def delete_topic(name: str) -> Call[None]:
+    """Remove a topic and its data."""
+    return Call([requests.encode_delete_topic(name)], _parse_status, is_repeatable=False)
+
+
+def _parse_status(frame: memoryview) -> None:
+    check(*responses.decode_status_response(frame))
