@@ -239,7 +239,7 @@ def decode_topics(frame: Buffer) -> list[bytes]:
     return topics
 
 
-def decode_createread_str16(frame: Buffer) -> CreateTopic:
+def decode_create_topic(frame: Buffer) -> CreateTopic:
     """Return (topic, partitions, [(key, value), ...]); a key sent twice is there twice.
 
     Raises:
@@ -263,7 +263,7 @@ def decode_createread_str16(frame: Buffer) -> CreateTopic:
     return topic, partitions, settings
 
 
-def decode_deleteread_str16(frame: Buffer) -> bytes:
+def decode_delete_topic(frame: Buffer) -> bytes:
     """Return the topic.
 
     Raises:
