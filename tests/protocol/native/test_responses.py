@@ -71,6 +71,7 @@ def frame_of(answer: Buffer | list[Buffer]) -> bytes:
 
 
 def test_given_golden_bytes_when_decoded_and_encoded_then_they_agree() -> None:
+    abc, empty = MessageSetSend(0, memoryview(b"abc")), MessageSetSend(1, memoryview(b""))
     kept, unknown = ProduceResponse(0, 42, -1, 2), ProduceResponse(3, -1, -1, 0)
     topics = [
         TopicDescription(b"logs", 0, [PartitionDescription(3, 0, 7, 42, 1024)]),
@@ -79,11 +80,8 @@ def test_given_golden_bytes_when_decoded_and_encoded_then_they_agree() -> None:
 
     assert responses.decode_produce_response(PRODUCE_ANSWER) == kept
     assert responses.decode_multi_produce_response(MULTIPRODUCE_ANSWER) == (0, [kept, unknown])
-    assert responses.decode_message_set_send(FETCH_ANSWER) == (0, b"abc")
-    assert responses.decode_multi_message_set_send(MULTIFETCH_ANSWER) == (
-        0,
-        [(0, b"abc"), (1, b"")],
-    )
+    assert responses.decode_message_set_send(FETCH_ANSWER) == abc
+    assert responses.decode_multi_message_set_send(MULTIFETCH_ANSWER) == (0, [abc, empty])
     assert responses.decode_offsets_response(OFFSETS_ANSWER) == (0, [42, 7])
     assert responses.decode_topics_response(TOPICS_ANSWER) == (0, topics)
     assert responses.decode_status_response(STATUS_ANSWER) == (36, "ä")
@@ -132,9 +130,9 @@ def test_given_any_sets_when_sent_and_decoded_then_the_same(
 
     expected = [MessageSetSend(error, memoryview(b"".join(parts))) for error, parts in sends]
     assert responses.decode_multi_message_set_send(multi) == (0, expected)
-    for error, parts in sends:
+    for (error, parts), send in zip(sends, expected, strict=True):
         frame = frame_of(responses.message_set_send(error, parts))
-        assert responses.decode_message_set_send(frame) == (error, b"".join(parts))
+        assert responses.decode_message_set_send(frame) == send
 
 
 @given(offsets=st.lists(I64, max_size=5), error=I16, message=st.text(max_size=20), topics=TOPICS)
