@@ -175,11 +175,7 @@ class FileRecords:
     # --- reading ------------------------------------------------------------------------------
 
     def read(self, position: int, size: int) -> FileRecords:
-        """Return a slice of this set, bounded by its end (R8).
-
-        Raises:
-            StorageError: `position` or `size` is negative.
-        """
+        """Return a slice of this set, bounded by its end (R8)."""
         start, size = self._bounded(position, size)
         whole = self if self._whole is None else self._whole
         return FileRecords(self.handles, self._path, size, start=start, whole=whole)

@@ -89,10 +89,7 @@ class Tree:
         self._change(EntryChange(self._entry(path), None, None))
 
     def rename(self, old: Path, new: Path) -> None:
-        node = self.find(old)
-        if node is None:
-            raise os_error(errno.ENOENT, old)
-        self._change(EntryChange(self._entry(old), self._entry(new), node))
+        self._change(EntryChange(self._entry(old), self._entry(new), self.find(old)))
 
     def sync(self, directory: Directory) -> None:
         """Make a directory's changes durable, with the earlier ones that they build on."""

@@ -262,10 +262,15 @@ class FakeDisk:
 
     def rename(self, old: Path, new: Path) -> None:
         node, target = self._tree.find(old), self._tree.find(new)
-        if isinstance(target, Directory) and not isinstance(node, Directory):
-            raise os_error(errno.EISDIR, new)
-        if isinstance(target, Directory) and target.entries:
+        if node is None:
+            raise os_error(errno.ENOENT, old)
+        if old in new.parents:
+            raise os_error(errno.EINVAL, new)
+        if target is not None and isinstance(target, Directory) != isinstance(node, Directory):
+            raise os_error(errno.EISDIR if isinstance(target, Directory) else errno.ENOTDIR, new)
+        if isinstance(target, Directory) and target is not node and target.entries:
             raise os_error(errno.ENOTEMPTY, new)
+        self._tree.directory(new.parent)
         self.note("rename", new)
         self._tree.rename(old, new)
 

@@ -39,6 +39,8 @@ class Inode:
         """Up to where bytes were written, holes included: what it takes of the disk's space."""
 
     def write(self, position: int, data: bytes) -> None:
+        if not data:
+            return
         self.pending.append(Write(position, data))
         apply(self.data, self.pending[-1])
         self.written_bytes = max(self.written_bytes, position + len(data))
