@@ -1,0 +1,503 @@
+"""LogSegment: one `.log` file of a partition and its two indexes (R19 to R27).
+
+The directory holds `<base offset>.log`, `.index`, `.timeindex` and, of other parts of the engine,
+`.txnindex`. One segment of a log, the newest, is active: it is appended to and has its indexes in
+memory. The file's bytes are `file_records`' business, finding something in it `segment_lookup`'s,
+walking all of it `segment_recovery`'s.
+
+Not thread-safe: the event loop owns it. Errors of the disk are StorageError, damage in the log is
+BatchCorruptError or BatchTruncatedError with the position in this segment. An index never fails.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from broker.clock import Clock
+from broker.storage.disk import storage_errors
+from broker.storage.file_handles import FileHandles
+from broker.storage.file_records import FileRecords
+from broker.storage.file_slice import FileSlice
+from broker.storage.index_builder import IndexBuilder
+from broker.storage.index_cache import IndexCache
+from broker.storage.log_config import LogConfig
+from broker.storage.offset_index import OffsetIndex
+from broker.storage.offset_metadata import LogOffsetMetadata, OffsetPosition
+from broker.storage.segment_lookup import SegmentLookup, TimestampOffset
+from broker.storage.segment_recovery import SegmentRecovery, Visitor, recover
+from broker.storage.time_index import TimeIndex
+from protocol.errors import InvalidRequestError
+from protocol.identifiers import NO_TIMESTAMP, Buffer
+from protocol.limits import INT64_MAX, SEGMENT_BYTES_MAX, SEGMENT_OFFSET_SPAN_MAX
+from protocol.stored.file_names import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_file_name,
+)
+
+
+class LogSegment:
+    """A segment; `base_offset` is at or below the offset of its first record."""
+
+    __slots__ = (
+        "_bytes_since_index_entry", "_clock", "_created_at_ms", "_first_batch_timestamp",
+        "_handles", "_index_interval_bytes", "_is_tail_known", "_jitter_share", "_largest",
+        "_lookup", "_offset_max", "_roll_after_ms", "_segment_bytes_max", "_tail_offset",
+        "_tail_position", "base_offset", "directory", "offset_index", "records", "size_bytes",
+        "time_index",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        handles: FileHandles,
+        directory: Path,
+        records: FileRecords,
+        indexes: tuple[OffsetIndex, TimeIndex],
+        config: LogConfig,
+        clock: Clock,
+        index_cache: IndexCache,
+        jitter_share: float,
+    ) -> None:
+        """Not for callers: they use `open`."""
+        self._handles, self._clock = handles, clock
+        self.directory = directory
+        self.records = records
+        self.offset_index, self.time_index = indexes
+        self.base_offset = self.offset_index.base_offset
+        self.size_bytes = records.size_bytes
+        """Of the `.log`; where the next batch goes."""
+        self._offset_max = min(self.base_offset + SEGMENT_OFFSET_SPAN_MAX, INT64_MAX)
+        self._jitter_share = jitter_share
+        self._created_at_ms: int = clock.now_ms()
+        self._first_batch_timestamp: int | None = None
+        self._bytes_since_index_entry = 0
+        self._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._is_tail_known = not self.size_bytes
+        self._tail_offset = INT64_MAX  # offsets above it are at or behind the tail position
+        self._tail_position = 0
+        self._lookup = SegmentLookup(records, *indexes, index_cache, config.index_interval_bytes)
+        self.update_config(config)
+
+    @classmethod
+    def open(
+        cls,
+        handles: FileHandles,
+        directory: Path,
+        base_offset: int,
+        config: LogConfig,
+        clock: Clock,
+        *,
+        create: bool = False,
+        active: bool = False,
+        suffix: str = "",
+        index_cache: IndexCache | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> LogSegment:
+        """Open a segment, or with `create` make an empty one; an empty file of its name is used.
+
+        The batches are not looked at: call `recover` after an unclean stop, `sanity_check` else.
+
+        Args:
+            active: It will be appended to: its indexes have their full size (R13).
+            suffix: Of all its files' names, such as `.cleaned`.
+            index_cache: Shared with the other segments; without it this one has its own.
+            jitter: Gives a share of `segment_jitter_ms`, from 0 to below 1.
+
+        Raises:
+            StorageError: the `.log` is missing (without `create`) or cannot be opened.
+        """
+        cache = index_cache if index_cache is not None else IndexCache()
+
+        def path(kind: str) -> Path:
+            return directory / segment_file_name(base_offset, kind, suffix)
+
+        records = FileRecords.open(handles, path(LOG_SUFFIX), create=create)
+        is_new = create and not records.size_bytes
+        index_bytes_max = config.segment_index_bytes
+        offset_index = OffsetIndex.open(
+            handles, path(OFFSET_INDEX_SUFFIX), base_offset, index_bytes_max,
+            active=active, cache=cache, create=is_new,
+        )  # fmt: skip
+        time_index = TimeIndex.open(
+            handles, path(TIME_INDEX_SUFFIX), base_offset, index_bytes_max,
+            active=active, cache=cache, create=is_new,
+        )  # fmt: skip
+        indexes = offset_index, time_index
+        return cls(handles, directory, records, indexes, config, clock, cache, jitter())
+
+    def update_config(self, config: LogConfig) -> None:
+        """Take over changed settings: from the next append on."""
+        self._segment_bytes_max = min(config.segment_bytes, SEGMENT_BYTES_MAX)
+        jitter_ms = int(self._jitter_share * (config.segment_jitter_ms + 1))
+        self._roll_after_ms = config.segment_ms - min(jitter_ms, config.segment_ms)
+        self._index_interval_bytes = config.index_interval_bytes
+        self._lookup.index_interval_bytes = config.index_interval_bytes
+
+    # --- appending ----------------------------------------------------------------------------
+
+    def append(
+        self,
+        last_offset: int,
+        largest_timestamp: int,
+        offset_of_largest_timestamp: int,
+        buffers: Sequence[Buffer],
+        size: int,
+    ) -> int:
+        """Write one or more whole batches at the end; return their position (R19).
+
+        Not durable when this returns. All or nothing: after an error the segment is as before.
+
+        Args:
+            last_offset: Of the last batch; above every offset in the segment.
+            largest_timestamp: Of all batches, in ms; -1 if there is none.
+            offset_of_largest_timestamp: The last offset of the first batch that has it.
+            size: Of the buffers together.
+
+        Raises:
+            StorageError: the disk refused.
+            ValueError: the offset is too far from the base offset: roll first (R26).
+        """
+        if last_offset > self._offset_max:
+            raise ValueError(f"offset {last_offset} is too far from {self.base_offset}: roll")
+        if not self._is_tail_known:
+            self._load_tail()
+        position = self.records.append(buffers, size)
+        if largest_timestamp > self._largest[0]:
+            self._largest = TimestampOffset(largest_timestamp, offset_of_largest_timestamp)
+        if not position:
+            self._first_batch_timestamp = largest_timestamp
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self._add_index_entries(last_offset, position)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += size
+        self.size_bytes = position + size
+        return position
+
+    def _add_index_entries(self, last_offset: int, position: int) -> None:
+        """Enter what was just appended; a full index is no reason to fail an append (B16)."""
+        if not self.offset_index.is_full:
+            self.offset_index.append(last_offset, position)
+        if not self.time_index.is_full:
+            self.time_index.append(*self._largest)
+
+    def _load_tail(self) -> int:
+        """Read what appends go on from; return the next offset."""
+        next_offset, _, self._bytes_since_index_entry = self._lookup.tail()
+        self._largest = self._lookup.largest_timestamp()
+        self._is_tail_known = True
+        return next_offset
+
+    def should_roll(self, size: int, last_offset: int, largest_timestamp: int, now_ms: int) -> bool:
+        """Whether batches of these bytes belong into a new segment (R26).
+
+        An empty segment rolls only for offsets that are out of reach: a new one would be as good.
+        """
+        if last_offset > self._offset_max:
+            return True
+        size_bytes = self.size_bytes
+        if not size_bytes:
+            return False
+        if size_bytes > self._segment_bytes_max - size:
+            return True
+        first_timestamp = self._first_batch_timestamp
+        if first_timestamp is None:
+            first_timestamp = self.first_batch_timestamp()
+        if first_timestamp >= 0 and largest_timestamp >= 0:
+            age_ms = largest_timestamp - first_timestamp
+        else:
+            age_ms = now_ms - self._created_at_ms
+        if age_ms > self._roll_after_ms:
+            return True
+        return self.offset_index.is_full or self.time_index.is_full
+
+    # --- facts --------------------------------------------------------------------------------
+
+    @property
+    def created_at_ms(self) -> int:
+        """When this process opened or made it, or last cut it down to nothing."""
+        return self._created_at_ms
+
+    @property
+    def path(self) -> Path:
+        """The `.log`."""
+        return self.records.path
+
+    def first_batch_timestamp(self) -> int:
+        """Return the largest timestamp of the first batch; -1 if there is none.
+
+        Raises:
+            BatchCorruptError: the first batch is damaged.
+        """
+        if self._first_batch_timestamp is None:
+            if not self.size_bytes:
+                return NO_TIMESTAMP
+            _, header = next(self._lookup.headers(0))
+            self._first_batch_timestamp = header.max_timestamp
+        return self._first_batch_timestamp
+
+    def largest_timestamp(self) -> int:
+        """Return the largest timestamp; without one above 0, the modification time (R20).
+
+        Errors as `next_offset`.
+        """
+        if not self._is_tail_known:
+            self._load_tail()
+        largest = self._largest.timestamp
+        return largest if largest > 0 else self.modification_time_ms()
+
+    def modification_time_ms(self) -> int:
+        """Return when the `.log` was last changed."""
+        with storage_errors("read the time of", self.path):
+            return self._handles.disk.modification_time_ms(self.path)
+
+    def set_modification_time_ms(self, timestamp_ms: int) -> None:
+        """Set the modification time of all files of the segment (R20)."""
+        disk = self._handles.disk
+        for path in (self.path, *self._other_paths()):
+            with storage_errors("set the time of", path):
+                if disk.exists(path):
+                    disk.set_modification_time_ms(path, timestamp_ms)
+
+    def next_offset(self) -> int:
+        """Return the offset after the last batch, by a scan from the last index entry (R24).
+
+        Raises:
+            BatchCorruptError: the end of the log is damaged: recover the segment.
+        """
+        return self._load_tail()
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def translate_offset(self, offset: int, from_position: int = 0) -> OffsetPosition | None:
+        """Return the first batch whose last offset is at or above `offset`, or None (R21).
+
+        Args:
+            from_position: Where a batch starts that is known to be no later than that one.
+
+        Raises:
+            BatchCorruptError, BatchTruncatedError: the log is damaged on the way there.
+        """
+        return self._lookup.translate_offset(offset, from_position)
+
+    def read(
+        self, offset: int, max_bytes: int, max_position: int, min_one: bool
+    ) -> tuple[LogOffsetMetadata, FileSlice | None] | None:
+        """Return where to read from `offset` on, and the bytes; None if there is no such offset.
+
+        The slice starts at the batch that holds `offset`, or the first one after a gap (R22).
+
+        Args:
+            max_bytes: 0 answers no bytes. The last batch may be cut by it.
+            max_position: Bytes from there on do not exist for this reader.
+            min_one: The first batch comes whole, however large.
+
+        Raises:
+            InvalidRequestError: `max_bytes` is negative.
+            BatchCorruptError, BatchTruncatedError: the log is damaged on the way to `offset`.
+        """
+        if max_bytes < 0:
+            raise InvalidRequestError(f"max_bytes is {max_bytes}")
+        found = self._lookup.translate_offset(offset, 0)
+        if found is None:
+            return None
+        _, position, batch_bytes = found
+        metadata = LogOffsetMetadata(offset, self.base_offset, position)
+        if not max_bytes:
+            return metadata, None
+        size = max(max_bytes, batch_bytes) if min_one else max_bytes
+        size = min(size, max_position - position, self.size_bytes - position)
+        if size <= 0:
+            return metadata, None
+        return metadata, FileSlice(self.records, position, size)
+
+    def offset_for_timestamp(
+        self, timestamp_ms: int, from_offset: int = 0
+    ) -> TimestampOffset | None:
+        """Return timestamp and offset of the first record that is late enough, or None (R33).
+
+        First in log order, from `from_offset` on.
+
+        Raises:
+            CorruptMessageError: the log, or a compressed batch, is damaged on the way there.
+        """
+        return self._lookup.offset_for_timestamp(timestamp_ms, from_offset)
+
+    # --- recovery -----------------------------------------------------------------------------
+
+    def sanity_check(self) -> bool:
+        """Whether both indexes can be what was written (R17); False: they get rebuilt.
+
+        That is done by `rebuild_indexes`, at the latest by the first look-up.
+        """
+        results = [index.sanity_check() for index in (self.offset_index, self.time_index)]
+        return all(results)
+
+    def rebuild_indexes(self) -> None:
+        """Build both indexes from the batches' headers (R31, step 4)."""
+        self._lookup.rebuild_indexes("asked for")
+
+    def recover(self, visitor: Visitor | None = None) -> SegmentRecovery:
+        """Check every batch and build the indexes anew (R23). Cuts nothing.
+
+        Args:
+            visitor: Is called with the position and the header of each sound batch, in order.
+
+        Raises:
+            StorageError: the disk cannot read.
+        """
+        was_active = self.offset_index.is_active
+        builder = IndexBuilder(self.offset_index, self.time_index, self._index_interval_bytes)
+        found, self._bytes_since_index_entry = recover(
+            self.records, self.base_offset, builder, visitor
+        )
+        self._largest = TimestampOffset(
+            builder.largest_timestamp, builder.offset_of_largest_timestamp
+        )
+        self._is_tail_known = True
+        self._first_batch_timestamp = None
+        if not was_active:
+            self._seal_indexes()
+        return found
+
+    # --- changes ------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut at the first batch at or above `offset`; return the bytes cut (R25).
+
+        Above the last offset it cuts nothing. The segment is active afterwards.
+
+        Raises:
+            StorageError: the disk refused.
+            BatchCorruptError: the log is damaged on the way there.
+        """
+        found = self.translate_offset(offset)
+        self.activate()
+        self._bytes_since_index_entry = 0
+        if found is None:
+            return 0
+        return self._cut(found.position, found.offset)
+
+    def truncate_to_position(self, position: int) -> int:
+        """Cut at a position, where `recover` found the sound batches to end; return the bytes cut.
+
+        The indexes must end before it, as they do after `recover`.
+        """
+        return self._cut(position, self._offset_max + 1)
+
+    def _cut(self, position: int, offset: int) -> int:
+        cut_bytes = self.records.truncate_to(position)
+        self.size_bytes = position
+        if offset <= self._offset_max:
+            self.offset_index.truncate_to(offset)
+            self.time_index.truncate_to(offset)
+            self._largest = self._lookup.largest_timestamp()
+        if not position:
+            self._created_at_ms = self._clock.now_ms()
+            self._first_batch_timestamp = None
+        return cut_bytes
+
+    def activate(self) -> None:
+        """Make it the segment that is appended to: its indexes grow to full size (R13)."""
+        self.records.is_sealed = False
+        self.offset_index.activate()
+        self.time_index.activate()
+
+    def seal(self) -> None:
+        """End appending, at a roll (R27): last time index entry, indexes trimmed.
+
+        Nothing is flushed: the `.log` stays pinned until its flush is over.
+        """
+        if not self._is_tail_known:
+            self._load_tail()
+        self._seal_indexes()
+        self.records.seal()
+
+    def _seal_indexes(self) -> None:
+        if self.time_index.is_active and self.time_index.entries < self.time_index.entries_max:
+            self.time_index.append(*self._largest, last=True)
+        self.offset_index.seal()
+        self.time_index.seal()
+
+    def rename_suffix(self, old: str, new: str) -> None:
+        """Give all files of the segment another suffix, such as `.deleted` (R39).
+
+        Durable once the caller has synced the directory.
+
+        Raises:
+            StorageError: a file cannot be renamed.
+        """
+        disk = self._handles.disk
+        for path in self._other_paths():
+            renamed = _with_suffix(path, old, new)
+            for index in (self.offset_index, self.time_index):
+                if index.path == path:
+                    with storage_errors("rename", path):
+                        index.rename_to(renamed)
+                    break
+            else:
+                with storage_errors("rename", path):
+                    if disk.exists(path):
+                        disk.rename(path, renamed)
+        self.records.rename_to(_with_suffix(self.path, old, new))
+
+    def moved_to(self, directory: Path) -> None:
+        """Take note that the directory was renamed."""
+        self.records.moved_to(directory / self.path.name)
+        for index in (self.offset_index, self.time_index):
+            index.path = directory / index.path.name
+        self.directory = directory
+
+    def flush(self) -> None:
+        """Return once batches and indexes are on stable storage.
+
+        Raises:
+            OSError: a sync failed: the process must end.
+        """
+        self.records.flush()
+        self.offset_index.flush()
+        self.time_index.flush()
+
+    def close(self) -> None:
+        """Flush, write the last time index entry, trim the indexes, close.
+
+        Raises:
+            OSError: the sync failed: the process must end.
+            StorageError: the `.log` cannot be trimmed.
+        """
+        if self.time_index.is_active and self._is_tail_known:
+            self._seal_indexes()
+        self.offset_index.close()
+        self.time_index.close()
+        self.records.close()
+
+    def delete(self) -> None:
+        """Remove all files of the segment; a missing one is no error.
+
+        Raises:
+            StorageError: one cannot be removed.
+        """
+        self.records.delete()
+        disk = self._handles.disk
+        for path in self._other_paths():
+            with storage_errors("remove", path):
+                if disk.exists(path):
+                    disk.unlink(path)
+        self.offset_index.delete()
+        self.time_index.delete()
+
+    def _other_paths(self) -> tuple[Path, ...]:
+        """Return the files beside the `.log`; any of them may be missing."""
+        name = self.path.name.replace(LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, 1)
+        return self.offset_index.path, self.time_index.path, self.directory / name
+
+    def __repr__(self) -> str:
+        return f"LogSegment(base_offset={self.base_offset}, size_bytes={self.size_bytes})"
+
+
+def _with_suffix(path: Path, old: str, new: str) -> Path:
+    assert path.name.endswith(old), f"{path.name} does not end with {old}"
+    return path.with_name(path.name.removesuffix(old) + new)

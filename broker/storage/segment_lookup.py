@@ -1,0 +1,296 @@
+"""SegmentLookup: where in a segment an offset or a timestamp is. Indexes are hints.
+
+What this process put into an index itself is trusted. An entry that came from a disk is compared
+with the log before its first use:
+
+- offset index: from the entry before it (or the segment's start) one must come, batch by batch,
+  to exactly its position, and the batch there must begin after the entry before, and not after
+  its own offset;
+- time index: the batch that holds its offset must have its timestamp as the largest; and a search
+  starts at the entry *before* the one found, so that it takes two wrong ones to mislead it.
+
+What does not hold has both indexes built anew from the log, and is looked up again. So no flipped
+bit in an index changes an answer; it costs time, once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import structlog
+
+from broker.storage.entry_walk import EntryHeader
+from broker.storage.file_records import FileRecords
+from broker.storage.index_builder import IndexBuilder
+from broker.storage.index_cache import IndexCache, IndexEntries
+from broker.storage.offset_index import OffsetIndex
+from broker.storage.offset_metadata import OffsetPosition
+from broker.storage.segment_recovery import SegmentWalk, rebuild_indexes
+from broker.storage.time_index import TimeIndex
+from protocol import legacy_message_set, record_batch
+from protocol.errors import BatchCorruptError, CorruptMessageError
+from protocol.identifiers import NO_TIMESTAMP
+
+_log = structlog.get_logger(__name__)
+
+
+class TimestampOffset(NamedTuple):
+    """A timestamp in ms and the offset it belongs to."""
+
+    timestamp: int
+    offset: int
+
+
+class SegmentLookup:
+    """Answers for one segment; rebuilds its indexes when they turn out wrong."""
+
+    __slots__ = (
+        "_cache",
+        "_records",
+        "base_offset",
+        "index_interval_bytes",
+        "offset_index",
+        "time_index",
+    )
+
+    def __init__(
+        self,
+        records: FileRecords,
+        offset_index: OffsetIndex,
+        time_index: TimeIndex,
+        cache: IndexCache,
+        index_interval_bytes: int,
+    ) -> None:
+        self._records, self._cache = records, cache
+        self.offset_index, self.time_index = offset_index, time_index
+        self.base_offset = offset_index.base_offset
+        self.index_interval_bytes = index_interval_bytes
+
+    # --- offsets ------------------------------------------------------------------------------
+
+    def translate_offset(self, offset: int, from_position: int) -> OffsetPosition | None:
+        """Return the first batch whose last offset is at or above `offset` (R21).
+
+        Raises:
+            BatchCorruptError, BatchTruncatedError: the log is damaged on the way there.
+        """
+        position, number = self._floor_position(offset)
+        try:
+            return self._records.search_for(offset, max(position, from_position))
+        except CorruptMessageError:
+            found = self._behind_damage(offset, number + 1)
+            if found is None or found.position < from_position:
+                raise
+            return found
+
+    def _floor_position(self, offset: int) -> tuple[int, int]:
+        """Return where to start to search for an offset, and the number of the index entry.
+
+        Number -1 is the start of the segment.
+        """
+        entries = self._offset_entries()
+        relative = offset - self.base_offset
+        number = bisect_right(entries.keys, relative) - 1
+        if number >= 0 and not self._is_offset_entry_right(entries, number):
+            self.rebuild_indexes("an entry of the offset index does not fit the log")
+            entries = self.offset_index.load()
+            number = bisect_right(entries.keys, relative) - 1
+            if number >= 0 and not self._is_offset_entry_right(entries, number):
+                number = -1  # this disk does not keep what is written: do without
+        return (entries.values[number], number) if number >= 0 else (0, -1)
+
+    def _offset_entries(self) -> IndexEntries:
+        index = self.offset_index
+        entries = index.load()
+        if index.needs_rebuild and not entries.is_whole:
+            self.rebuild_indexes("the offset index is missing or not whole")
+            entries = index.load()
+        return entries
+
+    def _is_offset_entry_right(self, entries: IndexEntries, number: int) -> bool:
+        if not entries.is_trusted(number):
+            if not self._fits_log(entries, number):
+                return False
+            entries.set_checked(number)
+        return True
+
+    def _fits_log(self, entries: IndexEntries, number: int) -> bool:
+        """Compare an entry with the log: is its position that of the right batch?"""
+        keys, values = entries.keys, entries.values
+        relative, position = keys[number], values[number]
+        before, start = (keys[number - 1], values[number - 1]) if number else (-1, 0)
+        if not (before < relative and 0 <= start < position < self._records.size_bytes):
+            return False
+        try:
+            for at, header in self._records.batches(start):
+                if at >= position:
+                    first = header.base_offset - self.base_offset
+                    return at == position and before < first <= relative
+        except BatchCorruptError:
+            pass  # the entry before it is wrong, or the log is damaged between them
+        return self._is_sound(position, before, relative)
+
+    def _is_sound(self, position: int, before: int, relative: int) -> bool:
+        """Whether a batch with a right CRC lies there, of offsets that fit the entry."""
+        try:
+            header = SegmentWalk(self._records, self.base_offset).check(position)
+        except CorruptMessageError:
+            return False
+        return before < header.base_offset - self.base_offset <= relative
+
+    def _behind_damage(self, offset: int, number: int) -> OffsetPosition | None:
+        """Return the batch of the next index entry, if that holds the offset."""
+        entries = self.offset_index.load()
+        if number >= len(entries.keys):
+            return None
+        try:
+            header = SegmentWalk(self._records, self.base_offset).check(entries.values[number])
+        except CorruptMessageError:
+            return None
+        if not header.base_offset <= offset <= header.last_offset:
+            return None
+        return OffsetPosition(header.base_offset, entries.values[number], header.size_bytes)
+
+    # --- walking ------------------------------------------------------------------------------
+
+    def headers(self, position: int) -> Iterator[tuple[int, EntryHeader]]:
+        """Yield every batch from `position` on.
+
+        Raises:
+            BatchCorruptError: at what is no batch, or reaches beyond the end.
+        """
+        for at, header in self._records.batches(position):
+            yield at, header
+            position = at + header.size_bytes
+        if position < self._records.size_bytes:
+            raise BatchCorruptError(position, f"no batch is here, in {self._records.path}")
+
+    def tail(self) -> tuple[int, TimestampOffset, int]:
+        """Scan from the last index entry on (R24).
+
+        Returns:
+            The next offset; the largest timestamp met and the last offset of its batch (-1 and the
+            base offset if there is none); the bytes since the last index entry.
+
+        Raises:
+            BatchCorruptError: the log is damaged there.
+        """
+        start, _ = self._floor_position(self.base_offset + 2**31)
+        next_offset, largest = self.base_offset, TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        for _, header in self.headers(start):
+            next_offset = header.next_offset
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, next_offset - 1)
+        return next_offset, largest, self._records.size_bytes - start
+
+    # --- timestamps ---------------------------------------------------------------------------
+
+    def largest_timestamp(self) -> TimestampOffset:
+        """Return the largest timestamp of all batches, and an offset of its batch (R20).
+
+        (-1, base offset) if there is none. Errors as `tail`.
+        """
+        entries = self._time_entries()
+        number = len(entries.keys) - 1
+        if not self._is_time_entry_right(entries, number):
+            entries = self._rebuilt_time_entries()
+            number = len(entries.keys) - 1
+        _, largest, _ = self.tail()
+        if number >= 0 and entries.keys[number] >= largest.timestamp:
+            return TimestampOffset(entries.keys[number], self.base_offset + entries.values[number])
+        return largest
+
+    def offset_for_timestamp(self, timestamp_ms: int, from_offset: int) -> TimestampOffset | None:
+        """Return the first record, in log order, that is late enough (R33); None if none is.
+
+        Errors as `headers`, or those of decompression.
+        """
+        start_offset = max(self._offset_before(timestamp_ms), from_offset)
+        position, _ = self._floor_position(start_offset)
+        for at, header in self.headers(position):
+            if header.max_timestamp < timestamp_ms or header.last_offset < from_offset:
+                continue
+            data = self._records.read_exactly(at, header.size_bytes)
+            if header.magic == record_batch.MAGIC:
+                search = record_batch.first_record_at_or_after
+            else:
+                search = legacy_message_set.first_record_at_or_after
+            found = search(data, 0, timestamp_ms, from_offset)
+            if found is not None:
+                return TimestampOffset(*found)
+        return None
+
+    def _offset_before(self, timestamp_ms: int) -> int:
+        """Return an offset up to which every record is too early.
+
+        An entry at `timestamp_ms` itself is not used: where several messages with one time were
+        appended at once, Kafka has entered the last of them.
+        """
+        entries = self._time_entries()
+        number = bisect_left(entries.keys, timestamp_ms) - 1
+        if number >= 0 and not self._are_time_entries_right(entries, number):
+            entries = self._rebuilt_time_entries()
+            number = bisect_left(entries.keys, timestamp_ms) - 1
+            if number >= 0 and not self._are_time_entries_right(entries, number):
+                return self.base_offset
+        if number >= 0 and number < entries.disk_entries:
+            number -= 1
+        return self.base_offset + entries.values[number] if number >= 0 else self.base_offset
+
+    def _are_time_entries_right(self, entries: IndexEntries, number: int) -> bool:
+        """Whether an entry and the one before it are right."""
+        return all(self._is_time_entry_right(entries, each) for each in (number - 1, number))
+
+    def _time_entries(self) -> IndexEntries:
+        index = self.time_index
+        entries = index.load()
+        if index.needs_rebuild and not entries.is_whole:
+            return self._rebuilt_time_entries()
+        return entries
+
+    def _rebuilt_time_entries(self) -> IndexEntries:
+        self.rebuild_indexes("the time index does not fit the log")
+        return self.time_index.load()
+
+    def _is_time_entry_right(self, entries: IndexEntries, number: int) -> bool:
+        """Compare an entry with its neighbours and with the log; there is none below 0."""
+        if number < 0 or entries.is_trusted(number):
+            return True
+        keys, values = entries.keys, entries.values
+        for left, right in ((number - 1, number), (number, number + 1)):
+            in_range = left >= 0 and right < len(keys)
+            if in_range and not (keys[left] < keys[right] and values[left] <= values[right]):
+                return False
+        offset = self.base_offset + values[number]
+        if values[number] < 0:
+            return False
+        found = self.translate_offset(offset, 0)
+        if found is None:
+            return False
+        header = next((header for _, header in self.headers(found.position)), None)
+        if header is None or header.max_timestamp != keys[number]:
+            return False
+        if header.magic == record_batch.MAGIC and header.base_offset > offset:
+            return False
+        entries.set_checked(number)
+        return True
+
+    # --- rebuilding ---------------------------------------------------------------------------
+
+    def rebuild_indexes(self, reason: str) -> int:
+        """Build both indexes from the log; return the bytes since the last index entry.
+
+        Counted in the cache's `index_rebuilds`.
+        """
+        offset_index, time_index = self.offset_index, self.time_index
+        _log.warning("rebuilding indexes", path=str(self._records.path), reason=reason)
+        was_active = offset_index.is_active
+        builder = IndexBuilder(offset_index, time_index, self.index_interval_bytes)
+        unindexed_bytes = rebuild_indexes(self._records, self.base_offset, builder)
+        if not was_active:
+            offset_index.seal()
+            time_index.seal()
+        self._cache.index_rebuilds += 1
+        return unindexed_bytes

@@ -1,0 +1,260 @@
+"""Walking all of a segment: with every CRC for recovery (R23), by headers for its indexes.
+
+Bounds come from the format and the file, never from settings: a `max_message_bytes` lowered since
+must not make good data look bad. Read in windows; a batch that does not fit into one is
+checked piece by piece, so that a damaged length cannot ask for much memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from broker.storage.entry_walk import LEGACY_V0, LEGACY_V1, EntryHeader, LegacyHeader
+from broker.storage.file_records import FileRecords
+from broker.storage.index_builder import IndexBuilder
+from broker.storage.offset_metadata import OffsetPosition
+from protocol.checksum import crc32, crc32c
+from protocol.errors import BatchCorruptError, BatchTruncatedError, CorruptMessageError
+from protocol.identifiers import NO_TIMESTAMP
+from protocol.legacy_message_set import ENTRY_BYTES_MIN, parse_entry
+from protocol.limits import INT32_MAX
+from protocol.record_batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, parse_header
+
+WINDOW_BYTES: Final = 1024 * 1024
+MAGIC_POSITION: Final = 16
+LEGACY_CRC_START: Final = 16
+BATCH_CRC_START: Final = 21
+
+Visitor: TypeAlias = Callable[[int, EntryHeader], None]
+"""Is called with position and header of each batch or legacy entry, after its CRC was checked."""
+
+
+class SegmentRecovery(NamedTuple):
+    """What a segment holds (R23). The caller decides between torn tail and damage, and cuts."""
+
+    valid_bytes: int
+    """Everything below this position is sound."""
+    next_offset: int
+    """The offset after the last sound batch; the segment's base offset if there is none."""
+    largest_timestamp: int
+    """Of the sound batches; -1 if there is none."""
+    bad_bytes: int
+    """What follows the sound batches; 0 for a sound segment."""
+    fault: str
+    """What is wrong at `valid_bytes`; "" for a sound segment."""
+    later: OffsetPosition | None
+    """The first sound batch behind the bad bytes: then this is no torn tail."""
+
+
+class SegmentWalk:
+    """Sees a segment's file through one window that moves forward."""
+
+    __slots__ = ("_buffer", "_end", "_records", "_start", "base_offset", "size_bytes")
+
+    def __init__(self, records: FileRecords, base_offset: int) -> None:
+        self._records = records
+        self.base_offset = base_offset
+        self.size_bytes = records.size_bytes
+        self._buffer = memoryview(bytearray(min(WINDOW_BYTES, max(self.size_bytes, 1))))
+        self._start = self._end = 0  # which bytes of the file the window holds
+
+    def checked_batches(self, position: int = 0) -> Iterator[tuple[int, EntryHeader]]:
+        """Yield position and header of every batch, each of them sound, to the end of the file.
+
+        Raises:
+            BatchCorruptError, BatchTruncatedError: with the position of the first that is not.
+        """
+        expected_offset = self.base_offset
+        size_bytes = self.size_bytes
+        while position < size_bytes:
+            header = self.check(position)
+            if header.base_offset < expected_offset:
+                raise BatchCorruptError(
+                    position, f"offset {header.base_offset} where {expected_offset} is next"
+                )
+            next_position = position + header.size_bytes
+            if header.base_offset > expected_offset:
+                self._check_gap(position, header, expected_offset, next_position)
+            expected_offset = header.next_offset
+            if expected_offset - self.base_offset > INT32_MAX + 1:
+                raise BatchCorruptError(position, f"offset {expected_offset - 1} is out of reach")
+            yield position, header
+            position = next_position
+
+    def _check_gap(
+        self, position: int, header: EntryHeader, expected_offset: int, next_position: int
+    ) -> None:
+        """Tell a gap that the cleaner left from an offset that is wrong: no CRC covers it."""
+        try:
+            follower = self.header(next_position)
+        except CorruptMessageError:
+            return
+        if expected_offset <= follower.base_offset < header.next_offset:
+            raise BatchCorruptError(
+                position,
+                f"offset {header.base_offset} before {follower.base_offset}, "
+                f"where {expected_offset} is next",
+            )
+
+    def header(self, position: int) -> EntryHeader:
+        """Return the header at `position`; nothing behind it is looked at.
+
+        Raises:
+            BatchTruncatedError: the file ends inside the header.
+            BatchCorruptError: no batch has such a header.
+        """
+        if position + HEADER_BYTES > self._end or position < self._start:
+            self._move_to(position)
+        window = self._buffer[: self._end - self._start]
+        index = position - self._start
+        if len(window) - index <= MAGIC_POSITION:
+            raise BatchTruncatedError(position, "header")
+        try:
+            if window[index + MAGIC_POSITION] == MAGIC:
+                return parse_header(window, index)
+            parse_entry(window, index)
+            return _legacy_header(window, index)
+        except BatchTruncatedError as error:
+            raise BatchTruncatedError(position, error.reason) from None
+        except BatchCorruptError as error:
+            raise BatchCorruptError(position, error.reason) from None
+
+    def check(self, position: int) -> EntryHeader:
+        """Return the header of the batch at `position`, which is all there and has its CRC.
+
+        Raises:
+            BatchTruncatedError: the file ends inside it.
+            BatchCorruptError: it is no batch, or its CRC is wrong.
+        """
+        header = self.header(position)
+        end = position + header.size_bytes
+        if end > self.size_bytes:
+            raise BatchTruncatedError(position, f"{end - self.size_bytes} bytes are missing")
+        if header.magic == MAGIC:
+            crc = self._crc(position + BATCH_CRC_START, end, crc32c)
+        else:
+            crc = self._crc(position + LEGACY_CRC_START, end, crc32)
+        if crc != header.crc & 0xFFFFFFFF:
+            raise BatchCorruptError(position, "the crc does not match")
+        return header
+
+    def _crc(self, position: int, end: int, function: Callable[[memoryview, int], int]) -> int:
+        if end > self._end and end - position < len(self._buffer) // 2:
+            self._move_to(position)
+        crc = 0
+        while position < end:
+            if not self._start <= position < self._end:
+                self._move_to(position)
+            start = self._start
+            crc = function(self._buffer[position - start : min(end, self._end) - start], crc)
+            position = min(end, self._end)
+        return crc
+
+    def _move_to(self, position: int) -> None:
+        """Let the window begin at `position`."""
+        count = self._records.read_into(self._buffer, position)
+        self._start, self._end = position, position + count
+        if not count:
+            raise BatchTruncatedError(position, "the file ends here")
+
+    def find_later(self, bad_position: int, next_offset: int) -> OffsetPosition | None:
+        """Return the first sound batch behind a bad one, or None.
+
+        First where the bad one ends, if its size is right; then at any byte, record batches only.
+        """
+        try:
+            position = bad_position + self.header(bad_position).size_bytes
+            found = self._sound(position, next_offset)
+        except CorruptMessageError:
+            found = None
+        return found if found is not None else self._search(bad_position + 1, next_offset)
+
+    def _sound(self, position: int, next_offset: int) -> OffsetPosition | None:
+        if position >= self.size_bytes:
+            return None
+        try:
+            header = self.check(position)
+        except CorruptMessageError:
+            return None
+        reach = self.base_offset + INT32_MAX
+        if not next_offset <= header.base_offset <= header.last_offset <= reach:
+            return None
+        return OffsetPosition(header.base_offset, position, header.size_bytes)
+
+    def _search(self, position: int, next_offset: int) -> OffsetPosition | None:
+        """Look for the magic, then at the first bytes of the offset, then at the whole batch."""
+        first, last = next_offset, self.base_offset + INT32_MAX
+        prefixes = {offset.to_bytes(8, "big")[:4] for offset in (first, last)}
+        while position + HEADER_BYTES <= self.size_bytes:
+            window = self._records.read_bytes(position, WINDOW_BYTES)
+            index = window.find(MAGIC, MAGIC_POSITION)
+            while index >= 0:
+                start = index - MAGIC_POSITION
+                if window[start : start + 4] in prefixes:
+                    found = self._sound(position + start, next_offset)
+                    if found is not None:
+                        return found
+                index = window.find(MAGIC, index + 1)
+            position += max(len(window) - MAGIC_POSITION, 1)
+        return None
+
+
+def _legacy_header(window: memoryview, index: int) -> LegacyHeader:
+    timestamp: int = NO_TIMESTAMP
+    if window[index + MAGIC_POSITION]:
+        offset, size, crc, magic, attributes, timestamp = LEGACY_V1.unpack_from(window, index)
+    else:
+        offset, size, crc, magic, attributes = LEGACY_V0.unpack_from(window, index)
+    size_bytes = LOG_OVERHEAD_BYTES + size
+    assert size_bytes >= ENTRY_BYTES_MIN[magic], "parse_entry has checked it"
+    return LegacyHeader(offset, size_bytes, magic, crc, attributes, timestamp)
+
+
+def recover(
+    records: FileRecords, base_offset: int, builder: IndexBuilder, visitor: Visitor | None
+) -> tuple[SegmentRecovery, int]:
+    """Walk the segment, building its indexes; return what was found, and the bytes unindexed."""
+    walk = SegmentWalk(records, base_offset)
+    valid_bytes, next_offset, fault = 0, base_offset, ""
+    try:
+        for position, header in walk.checked_batches():
+            last_offset = header.last_offset
+            builder.add(position, last_offset, header.max_timestamp)
+            if visitor is not None:
+                visitor(position, header)
+            valid_bytes, next_offset = position + header.size_bytes, last_offset + 1
+    except CorruptMessageError as error:
+        fault = error.reason
+    later = walk.find_later(valid_bytes, next_offset) if fault else None
+    unindexed_bytes = builder.finish(valid_bytes)
+    found = SegmentRecovery(
+        valid_bytes,
+        next_offset,
+        builder.largest_timestamp,
+        records.size_bytes - valid_bytes,
+        fault,
+        later,
+    )
+    return found, unindexed_bytes
+
+
+def rebuild_indexes(records: FileRecords, base_offset: int, builder: IndexBuilder) -> int:
+    """Build the indexes by headers alone, beyond damage too; return the bytes unindexed."""
+    size_bytes = records.size_bytes
+    position, next_offset, after_damage = 0, base_offset, False
+    while position < size_bytes:
+        try:
+            for batch_position, header in records.batches(position):
+                last_offset = header.last_offset
+                builder.add(batch_position, last_offset, header.max_timestamp, forced=after_damage)
+                position, after_damage = batch_position + header.size_bytes, False
+                next_offset = last_offset + 1
+        except CorruptMessageError:
+            pass  # looked at below, like a walk that ends before the file does
+        if position < size_bytes:
+            later = SegmentWalk(records, base_offset).find_later(position, next_offset)
+            if later is None:
+                break
+            position, after_damage = later.position, True
+    return builder.finish(size_bytes)
