@@ -287,7 +287,7 @@ def encode_entries(
 def build_set(
     values: Iterable[Buffer | None],
     *,
-    format: int,  # noqa: A002 (the word of the protocol's own request field)
+    format: int,
     codec: Codec = Codec.NONE,
     first_offset: int = 0,
 ) -> bytes:

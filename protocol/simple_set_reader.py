@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from protocol import limits
 from protocol.compression import Codec
+from protocol.errors import MessageTooLargeError
 from protocol.identifiers import Buffer
 from protocol.simple_message_set import (
     SimpleEntry,
@@ -21,8 +22,10 @@ __all__ = ["SLICE_BYTES", "SimpleSetInfo", "SimpleSetReader", "check_set"]
 SLICE_BYTES: Final = 64 * 1024
 """Converting this much takes under a millisecond: what one turn of an event loop may cost."""
 
-INLINE_DECOMPRESSION_BYTES_MAX: Final = 16 * 1024
-"""Compressed messages up to this size do not end a slice."""
+INLINE_COMPRESSED_BYTES_MAX: Final = 16 * 1024
+INLINE_DECOMPRESSED_BYTES_MAX: Final = 512 * 1024
+"""A compressed message within both does not end a slice: it costs about a millisecond at most. The
+second is there for the few bytes that claim to be a hundred megabytes."""
 
 
 class SimpleSetInfo(NamedTuple):
@@ -53,6 +56,7 @@ class SimpleSetReader:
         "_layout",
         "_message_bytes_max",
         "_pending",
+        "_pending_is_heavy",
         "_set",
         "_slice_bytes",
         "_wrapper_position",
@@ -72,10 +76,12 @@ class SimpleSetReader:
         slice_bytes: int = SLICE_BYTES,
         decompressed_bytes_max: int = limits.DECOMPRESSED_BYTES_MAX,
     ) -> None:
-        """Args:
-        message_bytes_max: For each message without its 12-byte prefix, compressed or plain.
-        slice_bytes: About how much input each `next_slice` works through.
-        decompressed_bytes_max: For all compressed messages of the set together.
+        """Begin at the set's first entry; nothing is checked yet.
+
+        Args:
+            message_bytes_max: For each message without its 12-byte prefix, compressed or plain.
+            slice_bytes: About how much input each `next_slice` works through.
+            decompressed_bytes_max: For all compressed messages of the set together.
 
         Raises:
             UnsupportedForMessageFormatError: not format 0 or 1.
@@ -89,6 +95,7 @@ class SimpleSetReader:
         self._inner_position = 0
         self._wrapper_position = 0
         self._pending: SimpleEntry | None = None
+        self._pending_is_heavy = False
         self.codec = Codec.NONE
         self.is_done = len(self._set) == 0
         self.message_count = 0
@@ -104,8 +111,17 @@ class SimpleSetReader:
 
     @property
     def pending_bytes(self) -> int:
-        """Size of the compressed message that the next call decompresses first, else 0."""
-        return 0 if self._pending is None else len(self._pending.payload)
+        """How large a message the next call decompresses first, 0 if none.
+
+        Its compressed size; or, if it has turned out to be small but to grow beyond measure, the
+        size that it is known to pass.
+        """
+        if self._pending is None:
+            return 0
+        compressed_bytes = len(self._pending.payload)
+        if self._pending_is_heavy and compressed_bytes <= INLINE_COMPRESSED_BYTES_MAX:
+            return INLINE_DECOMPRESSED_BYTES_MAX
+        return compressed_bytes
 
     def next_slice(self) -> list[memoryview]:
         """Return the next payloads; the list may be empty, before and at the end (`is_done`).
@@ -116,7 +132,7 @@ class SimpleSetReader:
             UnsupportedCompressionError: attribute bits or a codec that format 1 does not have.
         """
         payloads: list[memoryview] = []
-        if self._pending is not None:
+        if self._pending_is_heavy:  # the caller has had its chance
             self.decompress_pending()
         budget_bytes = self._slice_bytes
         while budget_bytes > 0 and not self.is_done:
@@ -124,8 +140,8 @@ class SimpleSetReader:
                 budget_bytes -= self._take_inner(self._inner, payloads, budget_bytes)
             elif self._pending is None:
                 budget_bytes -= self._take_outer(payloads, budget_bytes)
-            elif len(self._pending.payload) <= INLINE_DECOMPRESSION_BYTES_MAX:
-                self.decompress_pending()
+            elif not self._pending_is_heavy:
+                self._try_inline()
             else:
                 break
         self.message_count += len(payloads)
@@ -137,12 +153,24 @@ class SimpleSetReader:
         `next_slice` does this by itself. A caller may do it before, in a thread (the codecs let
         go of the GIL), so that a large message does not hold up the loop.
         """
+        if self._pending is not None:
+            self._decompress(self._decompressed_bytes_left)
+
+    def _try_inline(self) -> None:
+        size_bytes_max = min(self._decompressed_bytes_left, INLINE_DECOMPRESSED_BYTES_MAX)
+        try:
+            self._decompress(size_bytes_max)
+        except MessageTooLargeError:
+            if size_bytes_max == self._decompressed_bytes_left:
+                raise
+            self._pending_is_heavy = True
+
+    def _decompress(self, size_bytes_max: int) -> None:
         entry = self._pending
-        if entry is None:
-            return
-        inner = decompress_entry(entry, size_bytes_max=self._decompressed_bytes_left)
+        assert entry is not None
+        inner = decompress_entry(entry, size_bytes_max=size_bytes_max)
         self._decompressed_bytes_left -= len(inner)
-        self._pending = None
+        self._pending, self._pending_is_heavy = None, False
         self._inner, self._inner_position = inner, 0
         self._wrapper_position = entry.position
 
@@ -162,6 +190,7 @@ class SimpleSetReader:
                 self.is_done = True
             else:
                 self._pending = entry
+                self._pending_is_heavy = len(entry.payload) > INLINE_COMPRESSED_BYTES_MAX
                 self.codec = entry.codec
                 self.shallow_count += 1
                 self.valid_bytes = entry.end_position

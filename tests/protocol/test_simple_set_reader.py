@@ -207,6 +207,22 @@ def test_given_a_large_compressed_message_when_found_then_the_caller_may_decompr
     assert read_all(reader) == values
 
 
+def test_given_few_bytes_that_grow_beyond_measure_when_found_then_the_caller_is_warned_first():
+    """R28: a bomb of some kilobytes must not hold up the loop either."""
+    values = [bytes(200_000)] * 20
+    message_set = build_set(values, format=FORMAT_1, codec=Codec.ZSTD)
+    reader = SimpleSetReader(message_set, FORMAT_1)
+
+    first = reader.next_slice()
+    pending_bytes = reader.pending_bytes
+    rest = read_all(reader)
+
+    assert len(message_set) < 16 * 1024
+    assert first == []
+    assert pending_bytes > 16 * 1024
+    assert rest == values
+
+
 def test_given_damage_inside_a_compressed_message_when_checked_then_its_position_is_named():
     """R28: positions are of the set that the client sent."""
     inner = bytearray(build_set([b"one", b"two"], format=FORMAT_1))
