@@ -16,57 +16,41 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from broker.clock import Clock
-from broker.storage.disk import storage_errors
 from broker.storage.file_handles import FileHandles
-from broker.storage.file_records import FileRecords
 from broker.storage.file_slice import FileSlice
 from broker.storage.index_builder import IndexBuilder
 from broker.storage.index_cache import IndexCache
 from broker.storage.log_config import LogConfig
-from broker.storage.offset_index import OffsetIndex
 from broker.storage.offset_metadata import LogOffsetMetadata, OffsetPosition
+from broker.storage.segment_files import SegmentFiles
 from broker.storage.segment_lookup import SegmentLookup, TimestampOffset
 from broker.storage.segment_recovery import SegmentRecovery, Visitor, recover
-from broker.storage.time_index import TimeIndex
 from protocol.errors import InvalidRequestError
 from protocol.identifiers import NO_TIMESTAMP, Buffer
 from protocol.limits import INT64_MAX, SEGMENT_BYTES_MAX, SEGMENT_OFFSET_SPAN_MAX
-from protocol.stored.file_names import (
-    LOG_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    segment_file_name,
-)
 
 
-class LogSegment:
+class LogSegment(SegmentFiles):
     """A segment; `base_offset` is at or below the offset of its first record."""
 
     __slots__ = (
         "_bytes_since_index_entry", "_clock", "_created_at_ms", "_first_batch_timestamp",
-        "_handles", "_index_interval_bytes", "_is_tail_known", "_jitter_share", "_largest",
-        "_lookup", "_offset_max", "_roll_after_ms", "_segment_bytes_max", "_tail_offset",
-        "_tail_position", "base_offset", "directory", "offset_index", "records", "size_bytes",
-        "time_index",
+        "_index_interval_bytes", "_is_tail_known", "_jitter_share", "_largest", "_lookup",
+        "_offset_max", "_roll_after_ms", "_segment_bytes_max", "base_offset", "size_bytes",
     )  # fmt: skip
 
     def __init__(
         self,
-        handles: FileHandles,
-        directory: Path,
-        records: FileRecords,
-        indexes: tuple[OffsetIndex, TimeIndex],
+        files: SegmentFiles,
         config: LogConfig,
         clock: Clock,
         index_cache: IndexCache,
         jitter_share: float,
     ) -> None:
         """Not for callers: they use `open`."""
-        self._handles, self._clock = handles, clock
-        self.directory = directory
-        self.records = records
-        self.offset_index, self.time_index = indexes
+        records, indexes = files.records, (files.offset_index, files.time_index)
+        super().__init__(files.handles, files.directory, records, *indexes)
+        self._clock = clock
         self.base_offset = self.offset_index.base_offset
         self.size_bytes = records.size_bytes
         """Of the `.log`; where the next batch goes."""
@@ -77,8 +61,6 @@ class LogSegment:
         self._bytes_since_index_entry = 0
         self._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self._is_tail_known = not self.size_bytes
-        self._tail_offset = INT64_MAX  # offsets above it are at or behind the tail position
-        self._tail_position = 0
         self._lookup = SegmentLookup(records, *indexes, index_cache, config.index_interval_bytes)
         self.update_config(config)
 
@@ -111,23 +93,11 @@ class LogSegment:
             StorageError: the `.log` is missing (without `create`) or cannot be opened.
         """
         cache = index_cache if index_cache is not None else IndexCache()
-
-        def path(kind: str) -> Path:
-            return directory / segment_file_name(base_offset, kind, suffix)
-
-        records = FileRecords.open(handles, path(LOG_SUFFIX), create=create)
-        is_new = create and not records.size_bytes
-        index_bytes_max = config.segment_index_bytes
-        offset_index = OffsetIndex.open(
-            handles, path(OFFSET_INDEX_SUFFIX), base_offset, index_bytes_max,
-            active=active, cache=cache, create=is_new,
+        files = SegmentFiles.open_files(
+            handles, directory, base_offset, index_bytes_max=config.segment_index_bytes,
+            index_cache=cache, create=create, active=active, suffix=suffix,
         )  # fmt: skip
-        time_index = TimeIndex.open(
-            handles, path(TIME_INDEX_SUFFIX), base_offset, index_bytes_max,
-            active=active, cache=cache, create=is_new,
-        )  # fmt: skip
-        indexes = offset_index, time_index
-        return cls(handles, directory, records, indexes, config, clock, cache, jitter())
+        return cls(files, config, clock, cache, jitter())
 
     def update_config(self, config: LogConfig) -> None:
         """Take over changed settings: from the next append on."""
@@ -221,11 +191,6 @@ class LogSegment:
         """When this process opened or made it, or last cut it down to nothing."""
         return self._created_at_ms
 
-    @property
-    def path(self) -> Path:
-        """The `.log`."""
-        return self.records.path
-
     def first_batch_timestamp(self) -> int:
         """Return the largest timestamp of the first batch; -1 if there is none.
 
@@ -248,19 +213,6 @@ class LogSegment:
             self._load_tail()
         largest = self._largest.timestamp
         return largest if largest > 0 else self.modification_time_ms()
-
-    def modification_time_ms(self) -> int:
-        """Return when the `.log` was last changed."""
-        with storage_errors("read the time of", self.path):
-            return self._handles.disk.modification_time_ms(self.path)
-
-    def set_modification_time_ms(self, timestamp_ms: int) -> None:
-        """Set the modification time of all files of the segment (R20)."""
-        disk = self._handles.disk
-        for path in (self.path, *self._other_paths()):
-            with storage_errors("set the time of", path):
-                if disk.exists(path):
-                    disk.set_modification_time_ms(path, timestamp_ms)
 
     def next_offset(self) -> int:
         """Return the offset after the last batch, by a scan from the last index entry (R24).
@@ -422,45 +374,6 @@ class LogSegment:
         self.offset_index.seal()
         self.time_index.seal()
 
-    def rename_suffix(self, old: str, new: str) -> None:
-        """Give all files of the segment another suffix, such as `.deleted` (R39).
-
-        Durable once the caller has synced the directory.
-
-        Raises:
-            StorageError: a file cannot be renamed.
-        """
-        disk = self._handles.disk
-        for path in self._other_paths():
-            renamed = _with_suffix(path, old, new)
-            for index in (self.offset_index, self.time_index):
-                if index.path == path:
-                    with storage_errors("rename", path):
-                        index.rename_to(renamed)
-                    break
-            else:
-                with storage_errors("rename", path):
-                    if disk.exists(path):
-                        disk.rename(path, renamed)
-        self.records.rename_to(_with_suffix(self.path, old, new))
-
-    def moved_to(self, directory: Path) -> None:
-        """Take note that the directory was renamed."""
-        self.records.moved_to(directory / self.path.name)
-        for index in (self.offset_index, self.time_index):
-            index.path = directory / index.path.name
-        self.directory = directory
-
-    def flush(self) -> None:
-        """Return once batches and indexes are on stable storage.
-
-        Raises:
-            OSError: a sync failed: the process must end.
-        """
-        self.records.flush()
-        self.offset_index.flush()
-        self.time_index.flush()
-
     def close(self) -> None:
         """Flush, write the last time index entry, trim the indexes, close.
 
@@ -474,30 +387,5 @@ class LogSegment:
         self.time_index.close()
         self.records.close()
 
-    def delete(self) -> None:
-        """Remove all files of the segment; a missing one is no error.
-
-        Raises:
-            StorageError: one cannot be removed.
-        """
-        self.records.delete()
-        disk = self._handles.disk
-        for path in self._other_paths():
-            with storage_errors("remove", path):
-                if disk.exists(path):
-                    disk.unlink(path)
-        self.offset_index.delete()
-        self.time_index.delete()
-
-    def _other_paths(self) -> tuple[Path, ...]:
-        """Return the files beside the `.log`; any of them may be missing."""
-        name = self.path.name.replace(LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, 1)
-        return self.offset_index.path, self.time_index.path, self.directory / name
-
     def __repr__(self) -> str:
         return f"LogSegment(base_offset={self.base_offset}, size_bytes={self.size_bytes})"
-
-
-def _with_suffix(path: Path, old: str, new: str) -> Path:
-    assert path.name.endswith(old), f"{path.name} does not end with {old}"
-    return path.with_name(path.name.removesuffix(old) + new)

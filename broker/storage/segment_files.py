@@ -1,0 +1,156 @@
+"""SegmentFiles: the files of one segment, under their names, from making to unlinking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.storage.disk import storage_errors
+from broker.storage.file_records import FileRecords
+from broker.storage.file_handles import FileHandles
+from broker.storage.index_cache import IndexCache
+from broker.storage.offset_index import OffsetIndex
+from broker.storage.time_index import TimeIndex
+from protocol.stored.file_names import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_file_name,
+)
+
+
+class SegmentFiles:
+    """A `.log` with its `.index`, `.timeindex`, and a `.txnindex` where there is one."""
+
+    __slots__ = ("directory", "handles", "offset_index", "records", "time_index")
+
+    def __init__(
+        self,
+        handles: FileHandles,
+        directory: Path,
+        records: FileRecords,
+        offset_index: OffsetIndex,
+        time_index: TimeIndex,
+    ) -> None:
+        self.handles = handles
+        self.directory = directory
+        self.records = records
+        self.offset_index, self.time_index = offset_index, time_index
+
+    @classmethod
+    def open_files(
+        cls,
+        handles: FileHandles,
+        directory: Path,
+        base_offset: int,
+        *,
+        index_bytes_max: int,
+        index_cache: IndexCache,
+        create: bool,
+        active: bool,
+        suffix: str,
+    ) -> SegmentFiles:
+        """Open the files, or with `create` make those that are missing.
+
+        Raises:
+            StorageError: the `.log` is missing (without `create`) or cannot be opened.
+        """
+
+        def path(kind: str) -> Path:
+            return directory / segment_file_name(base_offset, kind, suffix)
+
+        records = FileRecords.open(handles, path(LOG_SUFFIX), create=create)
+        is_new = create and not records.size_bytes
+        offset_index = OffsetIndex.open(
+            handles, path(OFFSET_INDEX_SUFFIX), base_offset, index_bytes_max,
+            active=active, cache=index_cache, create=is_new,
+        )  # fmt: skip
+        time_index = TimeIndex.open(
+            handles, path(TIME_INDEX_SUFFIX), base_offset, index_bytes_max,
+            active=active, cache=index_cache, create=is_new,
+        )  # fmt: skip
+        return SegmentFiles(handles, directory, records, offset_index, time_index)
+
+    @property
+    def path(self) -> Path:
+        """The `.log`."""
+        return self.records.path
+
+    def modification_time_ms(self) -> int:
+        """Return when the `.log` was last changed."""
+        with storage_errors("read the time of", self.path):
+            return self.handles.disk.modification_time_ms(self.path)
+
+    def set_modification_time_ms(self, timestamp_ms: int) -> None:
+        """Set the modification time of all files of the segment (R20)."""
+        disk = self.handles.disk
+        for path in (self.path, *self._other_paths()):
+            with storage_errors("set the time of", path):
+                if disk.exists(path):
+                    disk.set_modification_time_ms(path, timestamp_ms)
+
+    def rename_suffix(self, old: str, new: str) -> None:
+        """Give all files of the segment another suffix, such as `.deleted` (R39).
+
+        Durable once the caller has synced the directory.
+
+        Raises:
+            StorageError: a file cannot be renamed.
+        """
+        others = self._other_paths()
+        self.records.rename_to(_with_suffix(self.path, old, new))
+        for path in others:
+            renamed = _with_suffix(path, old, new)
+            index = self._indexes.get(path)
+            with storage_errors("rename", path):
+                if index is not None:
+                    index.rename_to(renamed)
+                elif self.handles.disk.exists(path):
+                    self.handles.disk.rename(path, renamed)
+
+    def moved_to(self, directory: Path) -> None:
+        """Take note that the directory was renamed."""
+        self.records.moved_to(directory / self.path.name)
+        for index in (self.offset_index, self.time_index):
+            index.path = directory / index.path.name
+        self.directory = directory
+
+    def flush(self) -> None:
+        """Return once batches and indexes are on stable storage.
+
+        Raises:
+            OSError: a sync failed: the process must end.
+        """
+        self.records.flush()
+        self.offset_index.flush()
+        self.time_index.flush()
+
+    def delete(self) -> None:
+        """Remove all files of the segment; a missing one is no error.
+
+        Raises:
+            StorageError: one cannot be removed.
+        """
+        self.records.delete()
+        disk = self.handles.disk
+        for path in self._other_paths():
+            index = self._indexes.get(path)
+            with storage_errors("remove", path):
+                if index is not None:
+                    index.delete()
+                elif disk.exists(path):
+                    disk.unlink(path)
+
+    @property
+    def _indexes(self) -> dict[Path, OffsetIndex | TimeIndex]:
+        return {self.offset_index.path: self.offset_index, self.time_index.path: self.time_index}
+
+    def _other_paths(self) -> tuple[Path, ...]:
+        """Return the files beside the `.log`; any of them may be missing."""
+        name = self.path.name.replace(LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, 1)
+        return self.offset_index.path, self.time_index.path, self.directory / name
+
+
+def _with_suffix(path: Path, old: str, new: str) -> Path:
+    assert path.name.endswith(old), f"{path.name} does not end with {old}"
+    return path.with_name(path.name.removesuffix(old) + new)
