@@ -1,0 +1,267 @@
+"""Both clients on bad days: too large, cut, late, wrong, gone and back."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from protocol.errors import BrokerError, ErrorCode
+from protocol.native import responses
+from protocol.record_batch import Record
+from protocol.record_batch_builder import build_batch
+from tests.support.scripted_server import Script, ScriptedServer
+from tidelog.client import (
+    AsyncClient,
+    Client,
+    ConnectionLostError,
+    FetchTooLargeError,
+    UnexpectedOffsetError,
+)
+
+BATCH = build_batch([Record(7, 1000, b"k", b"v"), Record(8, 1001, None, b"w")], base_offset=7)
+
+
+def fetched(message_set: bytes = BATCH, error: int = 0) -> bytes:
+    return b"".join(responses.message_set_send(error, [message_set]))
+
+
+class BlockingCalls:
+    """The blocking client behind the interface that these tests use."""
+
+    def __init__(self, address: str, **settings: Any) -> None:
+        self._client = Client(address, **settings)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return getattr(self._client, name)
+
+
+class AsyncCalls:
+    """The asyncio client, each call run to its end."""
+
+    def __init__(self, address: str, **settings: Any) -> None:
+        self._runner = asyncio.Runner()
+        self._runner.get_loop()
+        self._client = self._runner.run(self._make(address, settings))
+
+    async def _make(self, address: str, settings: dict[str, Any]) -> AsyncClient:
+        return AsyncClient(address, **settings)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *args, **kwargs: self._runner.run(
+            getattr(self._client, name)(*args, **kwargs)
+        )
+
+    def close(self) -> None:
+        self._runner.run(self._client.close())
+        self._runner.close()
+
+
+Connect = Callable[..., Any]
+
+
+@pytest.fixture(params=[BlockingCalls, AsyncCalls], ids=["blocking", "asyncio"])
+def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    opened: list[Any] = []
+    servers: list[ScriptedServer] = []
+
+    def connect(script: Script, **settings: Any) -> tuple[Any, ScriptedServer]:
+        servers.append(ScriptedServer(script))
+        opened.append(request.param(servers[-1].address, **settings))
+        return opened[-1], servers[-1]
+
+    yield connect
+    for client in opened:
+        client.close()
+    for server in servers:
+        server.stop()
+
+
+def test_given_batches_when_fetched_then_messages_from_the_asked_offset_on(
+    connect: Connect,
+) -> None:
+    client, _ = connect(lambda number, frame: fetched())
+
+    answer = client.fetch("t", 0, 8)
+
+    assert [(m.offset, m.timestamp_ms, m.key, m.value) for m in answer.messages] == [
+        (8, 1001, None, b"w")
+    ]
+    assert answer.next_offset == 9
+
+
+def test_given_a_cut_last_batch_when_fetched_then_the_whole_ones_come_and_it_is_next(
+    connect: Connect,
+) -> None:
+    client, _ = connect(lambda number, frame: fetched(BATCH + BATCH[:-3]))
+
+    answer = client.fetch("t", 0, 7)
+
+    assert [message.offset for message in answer.messages] == [7, 8]
+
+
+def test_given_an_answer_over_the_ceiling_when_read_then_refused_and_the_connection_goes_on(
+    connect: Connect,
+) -> None:
+    large = fetched(build_batch([Record(3, 0, None, bytes(50_000))], base_offset=3))
+    client, server = connect(
+        lambda number, frame: large if number == 0 else fetched(), response_bytes_max=10_000
+    )
+
+    with pytest.raises(FetchTooLargeError) as raised:
+        client.fetch("logs", 2, 3)
+    following = client.fetch("logs", 2, 7)
+
+    assert (raised.value.topic, raised.value.partition, raised.value.offset) == ("logs", 2, 3)
+    assert raised.value.response_bytes == len(large) - 4
+    assert len(following.messages) == 2
+    assert server.connections == 1
+
+
+def test_given_an_error_code_when_answered_then_an_exception_that_names_it(
+    connect: Connect,
+) -> None:
+    client, _ = connect(lambda number, frame: fetched(b"", ErrorCode.OFFSET_OUT_OF_RANGE))
+
+    with pytest.raises(BrokerError, match="OFFSET_OUT_OF_RANGE") as raised:
+        client.fetch("t", 0, 99)
+
+    assert raised.value.error_code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert not raised.value.retriable
+
+
+def test_given_a_lost_connection_when_a_call_only_asks_then_it_is_repeated_on_a_new_one(
+    connect: Connect,
+) -> None:
+    client, server = connect(lambda number, frame: None if number == 0 else fetched())
+
+    answer = client.fetch("t", 0, 7)
+
+    assert len(answer.messages) == 2
+    assert server.connections == 2
+
+
+def test_given_a_lost_connection_when_a_call_changes_something_then_it_is_not_repeated(
+    connect: Connect,
+) -> None:
+    client, server = connect(lambda number, frame: None)
+
+    with pytest.raises(ConnectionLostError):
+        client.create_topic("t")
+
+    assert len(server.requests) == 1
+
+
+def test_given_a_retriable_error_when_answered_then_asked_again_until_the_retries_are_used_up(
+    connect: Connect,
+) -> None:
+    client, server = connect(
+        lambda number, frame: fetched(b"", ErrorCode.KAFKA_STORAGE_ERROR), retries=2
+    )
+
+    with pytest.raises(BrokerError, match="KAFKA_STORAGE_ERROR"):
+        client.fetch("t", 0, 7)
+
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [struct.pack(">i", 1) + b"x", struct.pack(">i", -5), struct.pack(">i", 3) + b"\0\0x"],
+    ids=["too short", "negative", "not an offsets answer"],
+)
+def test_given_an_answer_that_makes_no_sense_when_read_then_the_connection_counts_as_lost(
+    connect: Connect, nonsense: bytes
+) -> None:
+    client, _ = connect(lambda number, frame: nonsense, retries=0)
+
+    with pytest.raises(ConnectionLostError):
+        client.offsets("t")
+
+
+def test_given_a_damaged_batch_when_fetched_then_it_is_refused(connect: Connect) -> None:
+    damaged = bytearray(BATCH)
+    damaged[-1] ^= 1
+    client, _ = connect(lambda number, frame: fetched(bytes(damaged)))
+
+    with pytest.raises(Exception, match="crc"):
+        client.fetch("t", 0, 7)
+
+
+def test_given_nobody_listening_when_called_then_an_error_that_names_the_address(
+    connect: Connect,
+) -> None:
+    client, server = connect(lambda number, frame: None, retries=0)
+    address = server.address
+    server.stop()
+
+    with pytest.raises(ConnectionLostError, match=address):
+        client.topics()
+
+
+def test_given_append_at_elsewhere_when_answered_then_the_logs_end_is_told(
+    connect: Connect,
+) -> None:
+    out_of_order = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    client, _ = connect(
+        lambda number, frame: responses.encode_produce_response(out_of_order, 41, -1, 0)
+    )
+
+    with pytest.raises(UnexpectedOffsetError) as raised:
+        client.append_at("t", 0, 40, BATCH)
+
+    assert (raised.value.expected_offset, raised.value.log_end_offset) == (40, 41)
+
+
+def test_given_a_producer_when_a_connection_is_lost_then_its_messages_are_sent_again() -> None:
+    def script(number: int, frame: bytes) -> bytes | None:
+        if number == 0:
+            return None
+        return responses.encode_produce_response(0, 5, -1, 2)
+
+    with (
+        ScriptedServer(script) as server,
+        Client(server.address) as client,
+        client.producer() as producer,
+    ):
+        futures = [producer.produce("t", b"%d" % number, partition=0) for number in range(2)]
+        offsets = [future.result(10).offset for future in futures]
+
+    assert offsets == [5, 6]
+    assert server.connections == 2
+
+
+async def test_given_an_async_producer_when_a_connection_is_lost_then_messages_are_sent_again() -> (
+    None
+):
+    def script(number: int, frame: bytes) -> bytes | None:
+        if number == 0:
+            return None
+        return responses.encode_produce_response(0, 5, -1, 2)
+
+    with ScriptedServer(script) as server:
+        async with AsyncClient(server.address) as client, client.producer() as producer:
+            futures = [
+                await producer.produce("t", b"%d" % number, partition=0) for number in range(2)
+            ]
+            offsets = [(await future).offset for future in futures]
+
+    assert offsets == [5, 6]
+    assert server.connections == 2
+
+
+def test_given_a_full_buffer_when_produced_then_it_waits_and_everything_is_delivered() -> None:
+    def script(number: int, frame: bytes) -> bytes:
+        return responses.encode_produce_response(0, number, -1, 1)
+
+    with (
+        ScriptedServer(script) as server,
+        Client(server.address) as client,
+        client.producer(linger_s=0.0, batch_bytes_max=100, buffer_bytes_max=300) as producer,
+    ):
+        futures = [producer.produce("t", bytes(60), partition=0) for _ in range(50)]
+
+    assert [future.result(0).offset for future in futures] == list(range(50))
