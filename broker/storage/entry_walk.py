@@ -152,8 +152,9 @@ def walk(
         needed_bytes = min(HEADER_BYTES, end - position)
         if position + needed_bytes > window_position + len(window):
             window, window_position = read(WINDOW_BYTES, position), position
-            if len(window) < needed_bytes:
-                return
+            if len(window) < needed_bytes:  # the file ends before `end`: see what is whole
+                end = position + len(window)
+                continue
         index = position - window_position
         (size,) = SIZE.unpack_from(window, index + 8)
         magic = window[index + 16] if needed_bytes > 16 else 0

@@ -354,6 +354,10 @@ class FileRecords:
             self.flush()
         self._let_go("is closed")
 
+    def abandon(self) -> None:
+        """Close the file and save nothing: it is about to be removed, by this set or by another."""
+        self._let_go("is deleted")
+
     def delete(self) -> None:
         """Close the file, whatever that says, and remove it; a missing file is no error (R11).
 
