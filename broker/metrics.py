@@ -68,12 +68,14 @@ class RequestMetrics:
 class FlushMetrics:
     """Bytes on their way to the disk."""
 
-    __slots__ = ("failures", "files", "latency")
+    __slots__ = ("failures", "files", "groups", "latency")
 
     def __init__(self) -> None:
         self.latency = LatencyHistogram()
         """One group commit: every file of it synced."""
+        self.groups = 0
         self.files = 0
+        """Logs flushed; each group has one or more."""
         self.failures = 0
         """Failed fsyncs. The first one ends the process."""
 

@@ -81,7 +81,7 @@ class BrokerCollector(Collector):
         yield from self._of_partitions(samples)
 
     def _of_process(self) -> Iterator[Metric]:
-        loop = type(asyncio.get_event_loop_policy()).__module__.partition(".")[0]
+        loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
         facts = {"version": self._version, "python": platform.python_version(), "loop": loop}
         yield InfoMetricFamily("tidelog_build", "What is running.", value=facts)
         yield _gauge("tidelog_ready", "1 while clients are served.", int(self._health.is_ready))
@@ -140,7 +140,7 @@ class BrokerCollector(Collector):
         yield _histogram(
             "tidelog_flush_duration_seconds", "One group commit, all its files.", flush.latency
         )
-        yield _counter("tidelog_flushed_files", "Files synced.", flush.files)
+        yield _counter("tidelog_flushed_logs", "Partitions flushed by them.", flush.files)
         yield _counter(
             "tidelog_fsync_failures", "Failed fsyncs; the first ends the process.", flush.failures
         )

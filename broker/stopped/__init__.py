@@ -1,0 +1,1 @@
+"""Reading the data directories of a stopped broker: verification and dumps."""

@@ -1,0 +1,32 @@
+"""Running: whether a broker holds a data directory just now."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from protocol.errors import DataDirectoryError
+from protocol.stored.file_names import LOCK_FILE
+
+
+def refuse_running(data_directory: Path) -> None:
+    """Refuse a directory that a broker works on: its files change while they are looked at.
+
+    The lock is only tried, nothing is written; a directory without a lock file is free.
+
+    Raises:
+        DataDirectoryError: a broker holds the lock.
+    """
+    try:
+        descriptor = os.open(data_directory / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise DataDirectoryError(
+            f"{data_directory} is in use by a running broker: stop it first"
+        ) from None
+    finally:
+        os.close(descriptor)
