@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from protocol.errors import StorageError
 from protocol.limits import BUFFERS_PER_WRITE_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from protocol.identifiers import Buffer
@@ -180,13 +178,23 @@ def replace_file(disk: Disk, path: Path, data: bytes) -> None:
     disk.sync_directory(path.parent)
 
 
-@contextmanager
-def storage_errors(action: str, path: Path) -> Iterator[None]:
-    """Turn an OSError inside into a StorageError that says what was done to which file."""
-    try:
-        yield
-    except OSError as error:
-        raise storage_error(action, path, error) from error
+class storage_errors:  # noqa: N801 - read as a word: `with storage_errors("read", path):`
+    """Turn an OSError inside into a StorageError that says what was done to which file.
+
+    A class and no generator, because reads on the way to a client pass through it.
+    """
+
+    __slots__ = ("_action", "_path")
+
+    def __init__(self, action: str, path: Path) -> None:
+        self._action, self._path = action, path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is not None and isinstance(error, OSError):
+            raise storage_error(self._action, self._path, error) from error
 
 
 def storage_error(action: str, path: Path, error: OSError) -> StorageError:

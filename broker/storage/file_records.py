@@ -214,15 +214,11 @@ class FileRecords:
             BatchCorruptError: on the way is something that is no batch; with its position.
             BatchTruncatedError: the last batch of a whole set reaches beyond its end.
         """
-        start = self.start
+        start, is_whole = self.start, self._whole is None
+        first, end = start + from_position, start + self.size_bytes
         with storage_errors("read", self.path):
-            found = entry_walk.search(
-                self.file().read,
-                start + from_position,
-                start + self.size_bytes,
-                target_offset,
-                is_whole=self._whole is None,
-            )
+            read = self.file().read
+            found = entry_walk.search(read, first, end, target_offset, is_whole=is_whole)
         return found if found is None or not start else found._replace(position=found[1] - start)
 
     def batches(
