@@ -154,11 +154,9 @@ def build_batch(
         headers = record[4] if len(record) > 4 else ()
         parts.append(_encode_record(delta, timestamp - base_timestamp, key, value, headers))
     if max_timestamp is None:
-        max_timestamp = options.get("max_timestamp")
-    if max_timestamp is None:
         max_timestamp = int(NO_TIMESTAMP)
     if base_timestamp is None:
-        base_timestamp = max_timestamp
+        base_timestamp = int(NO_TIMESTAMP)
     return _assemble(parts, last_delta, base_timestamp, max_timestamp, options)
 
 

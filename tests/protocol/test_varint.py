@@ -102,14 +102,14 @@ def test_given_any_uint32_when_encoded_then_it_comes_back(value: int) -> None:
         (varint.encode_unsigned_varint, 2**32),
     ],
 )
-def test_given_a_number_too_large_when_encoded_then_value_error(encode, value) -> None:  # type: ignore[no-untyped-def]
+def test_given_a_number_too_large_when_encoded_then_value_error(encode, value) -> None:
     with pytest.raises(ValueError, match=str(value)):
         encode(value)
 
 
 @pytest.mark.parametrize("data", ["", "80", "8080808080", "808080808000", "ffffffff1f"])
 @pytest.mark.parametrize("decode", [varint.decode_varint, varint.decode_unsigned_varint])
-def test_given_a_varint_cut_or_overlong_when_decoded_then_corrupt(decode, data) -> None:  # type: ignore[no-untyped-def]
+def test_given_a_varint_cut_or_overlong_when_decoded_then_corrupt(decode, data) -> None:
     with pytest.raises(CorruptMessageError):
         decode(bytes.fromhex(data))
 
