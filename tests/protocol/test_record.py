@@ -13,6 +13,7 @@ from protocol.record_batch import (
     TimestampType,
     first_record_at_or_after,
     iterate_records,
+    iterate_values,
     max_timestamp_and_offset,
 )
 from protocol.record_batch_builder import build_batch, build_value_batch
@@ -89,7 +90,6 @@ UNSOUND = {
     "value runs past the batch": "10 00 00 00 02 61 7e 62 00",
     "offset is negative": "10 00 00 01 02 61 02 62 00",
     "offset is past the batch's last": "10 00 00 02 02 61 02 62 00",
-    "timestamp leaves int64": "22 00 feffffffffffffffff01 00 02 61 02 62 00",
     "timestamp is overlong": "24 00 80808080808080808080 00 00 02 61 02 62 00",
     "header count is -1": "10 00 00 00 02 61 02 62 01",
     "header count is more than fits": "14 00 00 00 02 61 02 62 04 00 00",
@@ -110,10 +110,10 @@ def test_given_an_unsound_record_when_read_then_corrupt(hexadecimal: str, codec:
     payload = compress(codec, bytes.fromhex(hexadecimal))
     batch = b"\0" + with_records(payload, 1, attributes=codec)
 
-    with pytest.raises(BatchCorruptError) as raised:
-        list(iterate_records(batch, 1))
-
-    assert raised.value.position == 1
+    for read in (iterate_records, iterate_values):
+        with pytest.raises(BatchCorruptError) as raised:
+            list(read(batch, 1))
+        assert raised.value.position == 1
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,11 @@ def test_given_offsets_that_do_not_grow_when_read_then_corrupt(first: str, secon
     payload = bytes.fromhex(f"10 00 00 {first} 02 61 02 62 00 10 00 00 {second} 02 61 02 62 00")
     batch = with_records(payload, 2, last_offset_delta=2)
 
-    for read in (lambda: list(iterate_records(batch)), lambda: max_timestamp_and_offset(batch, 0)):
+    for read in (
+        lambda: list(iterate_records(batch)),
+        lambda: list(iterate_values(batch)),
+        lambda: max_timestamp_and_offset(batch, 0),
+    ):
         with pytest.raises(BatchCorruptError, match="offset"):
             read()
 
@@ -139,6 +143,15 @@ def test_given_fewer_records_than_said_when_read_then_the_sound_ones_come_first(
     assert next(records) == next(iterate_records(batch)) == Record(0, 1000, b"a", b"b")
     with pytest.raises(BatchCorruptError, match="after offset 0"):
         next(records)
+
+
+def test_given_a_timestamp_that_leaves_int64_when_read_then_corrupt() -> None:
+    payload = bytes.fromhex("22 00 feffffffffffffffff01 00 02 61 02 62 00")
+    batch = with_records(payload, 1, base_timestamp=1)
+
+    for read in (lambda: list(iterate_records(batch)), lambda: max_timestamp_and_offset(batch, 0)):
+        with pytest.raises(BatchCorruptError, match="timestamp"):
+            read()
 
 
 def test_given_timestamps_at_the_ends_of_int64_when_read_then_they_are() -> None:
@@ -158,6 +171,17 @@ def test_given_a_header_name_that_is_not_utf8_when_read_and_built_then_its_bytes
 
     assert records[0].headers == (("\udcff", b""),)
     assert built[61:] == payload
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+@settings(max_examples=40)
+@given(records=record_lists(gaps=True))
+def test_given_a_batch_when_only_values_are_read_then_those_of_the_records(codec, records) -> None:
+    batch = bytes(2) + build_batch(records, codec=codec)
+
+    values = list(iterate_values(batch, 2))
+
+    assert values == [(record.offset, record.value) for record in records]
 
 
 def test_given_a_cap_when_a_batch_grows_past_it_then_too_large() -> None:
@@ -226,7 +250,7 @@ def test_given_a_mutated_batch_when_read_then_records_or_our_error(codec, record
         payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
     batch = with_records(bytes(payload), len(records), attributes=codec)
 
-    for read in (iterate_records, lambda b: [max_timestamp_and_offset(b, 0)]):
+    for read in (iterate_records, iterate_values, lambda b: [max_timestamp_and_offset(b, 0)]):
         try:
             count = len(list(read(batch)))
         except TidelogError:
@@ -246,4 +270,5 @@ def test_given_random_bytes_for_records_when_read_then_records_or_our_error(
         return
 
     assert len(records) == count
+    assert list(iterate_values(batch)) == [(record.offset, record.value) for record in records]
     assert all(-(2**63) <= record.timestamp < 2**63 for record in records)
