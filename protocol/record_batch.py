@@ -74,6 +74,7 @@ OFFSET: Final = struct.Struct(">q")
 EPOCH: Final = struct.Struct(">i")
 ATTRIBUTES: Final = struct.Struct(">h")
 
+CODEC_MAX: Final = int(max(Codec))
 NOT_FOR_PRODUCERS: Final = LOG_APPEND_TIME_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
 
 unpack_header: Final = HEADER.unpack_from
@@ -107,21 +108,23 @@ def check_produced_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
         UnsupportedCompressionError: the codec's number is not defined.
         InvalidRecordError: a sound batch that no producer may send.
     """
-    # One expression for what all sound batches of plain producers have in common: this runs for
-    # each batch that comes in. What it does not let through is looked at in detail below.
+    # One expression for what nearly all batches have in common: this runs for each that comes in.
+    # What it does not let through is looked at in detail below.
     try:
         fields: Any = unpack_header(buffer, position)
     except struct.error:
         _refuse_short(buffer, position)
-    _, length, _, magic, crc, attributes, last_delta, _, _, producer_id, _, _, count = fields
+    _, length, _, magic, crc, attributes, last_delta, _, _, producer, epoch, sequence, count = (
+        fields
+    )
     end = position + LOG_OVERHEAD_BYTES + length
     if (
         magic != MAGIC
         or count < 1
         or last_delta != count - 1
         or count * RECORD_BYTES_MIN > length - LENGTH_MIN
-        or attributes != 0
-        or producer_id != NO_PRODUCER_ID
+        or not 0 <= attributes <= CODEC_MAX
+        or (producer != NO_PRODUCER_ID and (producer < 0 or epoch < 0 or sequence < 0))
         or end > len(buffer)
     ):
         header: BatchHeader = new_tuple(BatchHeader, fields)

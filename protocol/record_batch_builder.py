@@ -56,9 +56,14 @@ HEADER_PLACE: Final = bytes(HEADER_BYTES)
 pack_header: Final = HEADER.pack_into
 pack_crc: Final = CRC.pack_into
 
-DELTA_STOPS: Final = (0, 2**6, 2**13, 2**20, 2**27)
-"""Offset deltas below the n-th take n bytes at most, zig-zag."""
-assert DELTA_STOPS[-1] > RECORDS_PER_BATCH_MAX, "every offset delta has its number of bytes"
+DELTA_RANGES: Final = (
+    (1, 0, 2**6),
+    (2, 2**6, 2**13),
+    (3, 2**13, 2**20),
+    (4, 2**20, 2**27),
+)
+"""How many bytes an offset delta takes, zig-zag: from, and up to but without."""
+assert DELTA_RANGES[-1][2] > RECORDS_PER_BATCH_MAX, "every offset delta has its number of bytes"
 
 
 class BatchOptions(TypedDict, total=False):
@@ -173,10 +178,10 @@ def build_value_batch(
     if not 0 < count <= RECORDS_PER_BATCH_MAX:
         raise ValueError(f"a batch of {count} values")
     parts: list[Buffer] = [HEADER_PLACE]
-    for delta_bytes in range(1, len(DELTA_STOPS)):
-        start, stop = DELTA_STOPS[delta_bytes - 1 : delta_bytes + 1]
-        if start < count:
-            _append_values(parts, values[start:stop], start, delta_bytes)
+    for delta_bytes, start, stop in DELTA_RANGES:
+        if start >= count:
+            break
+        _append_values(parts, values[start:stop], start, delta_bytes)
     parts[1] = parts[1][len(NO_HEADERS) :]  # the first head ends no record
     parts.append(NO_HEADERS)
     if codec != Codec.NONE:
