@@ -1,0 +1,252 @@
+"""Flusher: group commit. Drives the engine's flush tasks from the event loop.
+
+A group is every log that has something to flush. Its tasks run side by side in a small pool of
+threads that only sit in system calls; when the last one returns, the loop publishes what became
+durable, which answers the produces that wait. The next group starts one loop turn after that:
+whoever was just answered gets to join it. (Starting at once halves the throughput, measured.)
+
+Under flush policy `commit` any unflushed byte wakes the flusher. Under the others a log is flushed
+when it says so: after `flush_messages` or `flush_ms`, or with too many bytes unflushed.
+
+A failed fsync is final: what it would have covered may be lost while reading back fine, so nothing
+is acknowledged any more, by anybody, and the process ends (`on_fatal`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from broker.storage.flush import DUE_NOW
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.metrics import FlushMetrics
+    from broker.storage.disk import DiskFile
+    from broker.storage.flush import FlushTask
+    from broker.storage.partition_log import PartitionLog
+
+_log = structlog.get_logger("tidelog.flusher")
+
+THREADS_MAX: Final = 8
+
+
+class _Group:
+    """Flush tasks under way together, and what is left of them to be started and to end."""
+
+    __slots__ = ("_jobs_left", "_lock", "_todo", "error", "started_s", "tasks")
+
+    def __init__(
+        self, tasks: list[tuple[PartitionLog, FlushTask]], jobs: int, started_s: float
+    ) -> None:
+        self.tasks = tasks
+        self.error: BaseException | None = None
+        self.started_s = started_s
+        self._todo = deque(task for _, task in tasks)
+        self._jobs_left = jobs
+        self._lock = threading.Lock()
+
+    def run_job(self, finished: Callable[[], object]) -> None:
+        """Run tasks until none is left; in a thread. The last job to end calls `finished`."""
+        try:
+            while self.error is None and (task := self._next()) is not None:
+                task.run()
+        except BaseException as error:
+            self.error = error
+        with self._lock:
+            self._jobs_left -= 1
+            is_last = self._jobs_left == 0
+        if is_last:
+            finished()
+
+    def _next(self) -> FlushTask | None:
+        try:
+            return self._todo.popleft()
+        except IndexError:
+            return None
+
+
+class Flusher:
+    """The driver. Everything but `_Group.run_job` happens on the event loop's thread."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        executor: Executor,
+        *,
+        metrics: FlushMetrics,
+        on_fatal: Callable[[OSError], object],
+        on_flushed: Callable[[Sequence[PartitionLog]], object] = lambda logs: None,
+        threads_max: int = THREADS_MAX,
+    ) -> None:
+        """Args:
+        executor: Threads for fdatasync; not used for anything that runs Python for long.
+        on_fatal: Called once, on the loop, after a failed fsync; must stop the broker.
+        on_flushed: Called after each group with its logs, in the same turn; the answers that the
+            group has brought about leave in the next one.
+        """
+        self._loop, self._clock, self._executor = loop, clock, executor
+        self._metrics, self._threads_max = metrics, threads_max
+        self._on_fatal, self._on_flushed = on_fatal, on_flushed
+        self._due: dict[PartitionLog, None] = {}
+        self._timed: dict[PartitionLog, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._group: _Group | None = None
+        self._start_is_scheduled = False
+        self._idle_waiters: list[asyncio.Future[None]] = []
+        self.failure: OSError | None = None
+        """The error of the fsync that failed; from then on nothing is flushed."""
+
+    def wake(self, log: PartitionLog) -> None:
+        """Flush `log` when it says it is due; under policy `commit` that is the next group."""
+        due_at = log.flush_due_at
+        if due_at == DUE_NOW:
+            self._due[log] = None
+            if self._group is None and not self._start_is_scheduled:
+                self._schedule_start()
+        elif due_at is not None:
+            self._timed[log] = None
+            self._check_timed()
+        writeback = log.writeback_due()
+        if writeback is not None:
+            self._executor.submit(_start_writeback, *writeback)
+
+    def forget(self, log: PartitionLog) -> None:
+        """The log is gone; a task of it that is under way ends by itself."""
+        self._due.pop(log, None)
+        self._timed.pop(log, None)
+
+    async def flush_all(self, logs: Iterable[PartitionLog]) -> None:
+        """Flush everything that is unflushed, under every policy; return when it is durable.
+
+        Raises:
+            OSError: an fsync failed, now or before.
+        """
+        self._due.update(dict.fromkeys(logs))
+        if self.failure is None and (self._due or self._group is not None):
+            if self._group is None and not self._start_is_scheduled:
+                self._schedule_start()
+            idle: asyncio.Future[None] = self._loop.create_future()
+            self._idle_waiters.append(idle)
+            await idle
+        if self.failure is not None:
+            raise self.failure
+
+    def fail(self, error: OSError) -> None:
+        """Take note of a failed fsync, wherever it happened: nothing is flushed any more."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        self._metrics.failures += 1
+        _log.critical("fsync failed; nothing is acknowledged any more", error=str(error))
+        self.stop()
+        self._tell_idle()
+        self._on_fatal(error)
+
+    def stop(self) -> None:
+        """Start nothing any more."""
+        self._due.clear()
+        self._timed.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # --- one group after the other --------------------------------------------------------------
+
+    def _schedule_start(self) -> None:
+        self._start_is_scheduled = True
+        self._loop.call_soon(self._start_group)
+
+    def _start_group(self) -> None:
+        self._start_is_scheduled = False
+        due, self._due = self._due, {}
+        if self.failure is not None:
+            self._tell_idle()
+            return
+        tasks: list[tuple[PartitionLog, FlushTask]] = []
+        for log in due:
+            task = log.flush_task()
+            if task is not None:
+                tasks.append((log, task))
+        if not tasks:
+            self._tell_idle()
+            return
+        jobs = min(len(tasks), self._threads_max)
+        group = self._group = _Group(tasks, jobs, self._clock.monotonic())
+        for _ in range(jobs):
+            self._executor.submit(group.run_job, self._group_ran)
+
+    def _group_ran(self) -> None:
+        """In a thread."""
+        self._loop.call_soon_threadsafe(self._finish_group)
+
+    def _finish_group(self) -> None:
+        group, self._group = self._group, None
+        assert group is not None, "a group ended that was not begun"
+        if group.error is not None:
+            self._fail_group(group, group.error)
+            return
+        metrics = self._metrics
+        metrics.groups += 1
+        metrics.files += len(group.tasks)
+        metrics.latency.observe(self._clock.monotonic() - group.started_s)
+        logs: list[PartitionLog] = []
+        for log, task in group.tasks:
+            log.flush_completed(task)  # wakes this again for what was written meanwhile
+            logs.append(log)
+        self._on_flushed(logs)
+        if self._due and not self._start_is_scheduled:
+            self._schedule_start()
+        self._tell_idle()
+
+    def _fail_group(self, group: _Group, error: BaseException) -> None:
+        """None of the group is acknowledged, though some of its files may have been synced."""
+        if not isinstance(error, OSError):  # a bug, but what it means is the same
+            error = OSError(f"{type(error).__name__}: {error}")
+        self.fail(error)
+        for log, task in group.tasks:
+            log.flush_failed(task, error)
+
+    def _tell_idle(self) -> None:
+        if self._group is None and not self._due and not self._start_is_scheduled:
+            waiters, self._idle_waiters = self._idle_waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    # --- policies `interval` and `os` -----------------------------------------------------------
+
+    def _check_timed(self) -> None:
+        """Take what is due by now into the next group, and set the timer for what is due next."""
+        now_s = self._clock.monotonic()
+        next_s: float | None = None
+        for log in list(self._timed):
+            due_s = log.flush_due_at
+            if due_s is not None and due_s > now_s:
+                next_s = due_s if next_s is None else min(next_s, due_s)
+                continue
+            del self._timed[log]
+            if due_s is not None:
+                self._due[log] = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if next_s is not None:
+            self._timer = self._loop.call_later(next_s - now_s, self._check_timed)
+        if self._due and self._group is None and not self._start_is_scheduled:
+            self._schedule_start()
+
+
+def _start_writeback(file: DiskFile, position: int, size: int) -> None:
+    """In a thread: it may block for many milliseconds. A hint, so errors do not matter."""
+    try:
+        file.start_writeback(position, size)
+    except OSError as error:
+        _log.debug("write-back not started", path=str(file.path), error=str(error))

@@ -1,0 +1,317 @@
+"""Conversion: message formats 0 and 1 of the native protocol to record batches, and back.
+
+A megabyte costs 7 to 11 ms of Python, so no conversion runs in one piece: the functions here are
+generators. Each step works through about `SLICE_BYTES` or `SLICE_MESSAGES` and then yields either
+None (go on in the next turn of the event loop) or a job that holds up nothing but itself, such as
+decompressing a large message: a call to be made in a thread before going on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from broker.storage.offset_metadata import FetchData
+from protocol import limits
+from protocol.compression import Codec, codec_from_name
+from protocol.errors import BatchTruncatedError, InvalidRecordError, TidelogError
+from protocol.identifiers import Buffer
+from protocol.legacy_conversion import iterate_as_v2
+from protocol.record_batch import (
+    HEADER_BYTES,
+    MAGIC,
+    BatchHeader,
+    Record,
+    check_batch,
+    iterate_records,
+)
+from protocol.record_batch_builder import build_value_batch
+from protocol.simple_message_set import encode_entries
+from protocol.simple_set_reader import SimpleSetReader
+
+T = TypeVar("T")
+
+Job: TypeAlias = Callable[[], Any]
+Steps: TypeAlias = Generator[Job | None, None, T]
+
+SLICE_BYTES: Final = 32 * 1024
+"""Two slices, one in and one out, stay below 64 KB a turn."""
+SLICE_MESSAGES: Final = 1_000
+"""Of tiny messages it is their number that costs."""
+INLINE_DECOMPRESSION_BYTES_MAX: Final = 16 * 1024
+"""Compressed bytes above this are decompressed in a thread."""
+
+MAGIC_POSITION: Final = 16
+"""In record batches and legacy entries alike."""
+
+RECORD_OVERHEAD_BYTES_MAX: Final = 17
+"""Of a record without key and headers; never more than the entry it came in (17 or 18 bytes)."""
+
+
+class ConvertedSet(NamedTuple):
+    """A set of format 0 or 1 as record batches."""
+
+    batches: bytearray
+    message_count: int
+
+
+def to_record_batches(
+    message_set: bytes,
+    message_format: int,
+    *,
+    message_bytes_max: int,
+    compression_type: str,
+    timestamp_ms: int,
+    decompressed_bytes_max: int = limits.DECOMPRESSED_BYTES_MAX,
+) -> Steps[ConvertedSet]:
+    """Verify a whole set (R1, R28) and build batches of it, each within `message_bytes_max`.
+
+    Every message gets `timestamp_ms` and no key. Nothing may be appended before this has ended:
+    an error in a later step refuses the whole set.
+
+    Args:
+        message_set: Not part of a frame that goes away after the first step.
+        compression_type: The topic's; `producer` keeps the codec of the messages.
+
+    Raises:
+        InvalidRecordError: no message, or none but a cut one.
+        TidelogError: as `SimpleSetReader.next_slice`.
+    """
+    batches, message_count = bytearray(), 0
+    bound = message_bytes_max - HEADER_BYTES
+    reader = SimpleSetReader(
+        message_set,
+        message_format,
+        message_bytes_max=message_bytes_max,
+        slice_bytes=min(SLICE_BYTES, max(bound, 1)),
+        decompressed_bytes_max=decompressed_bytes_max,
+    )
+    fixed_codec = None if compression_type == "producer" else codec_from_name(compression_type)
+    is_done = reader.is_done
+    while not is_done:
+        payloads = reader.next_slice()
+        if payloads:
+            codec = Codec(reader.codec) if fixed_codec is None else fixed_codec
+            for values in split(payloads, bound):
+                batches += build_value_batch(values, timestamp_ms, codec)
+            message_count += len(payloads)
+        is_done = reader.is_done
+        if not is_done:
+            large = reader.pending_bytes > INLINE_DECOMPRESSION_BYTES_MAX
+            yield reader.decompress_pending if large else None
+    if not message_count:
+        raise InvalidRecordError("the set holds no message")
+    return ConvertedSet(batches, message_count)
+
+
+def split(payloads: Sequence[Buffer], bytes_max: int) -> list[Sequence[Buffer]]:
+    """Split values into runs whose records take up at most `bytes_max` each.
+
+    A value that is too large by itself is a run of its own: the log says what is wrong with it.
+    """
+    size_bytes = sum(map(len, payloads)) + RECORD_OVERHEAD_BYTES_MAX * len(payloads)
+    if size_bytes <= bytes_max:
+        return [payloads]
+    runs: list[Sequence[Buffer]] = []
+    start = run_bytes = 0
+    for index, payload in enumerate(payloads):
+        record_bytes = len(payload) + RECORD_OVERHEAD_BYTES_MAX
+        if run_bytes and run_bytes + record_bytes > bytes_max:
+            runs.append(payloads[start:index])
+            start, run_bytes = index, 0
+        run_bytes += record_bytes
+    runs.append(payloads[start:])
+    return runs
+
+
+# --- out --------------------------------------------------------------------------------------
+
+
+class SimpleSet(NamedTuple):
+    """What a fetch in format 0 or 1 answers."""
+
+    parts: list[Buffer]
+    size_bytes: int
+    message_count: int
+    next_offset: int
+    """Up to where the log was looked through: markers at the end give no message."""
+
+
+def to_simple_set(
+    read: Callable[[int, int], FetchData],
+    offset: int,
+    message_format: int,
+    bytes_max: int,
+    *,
+    min_one: bool,
+) -> Steps[SimpleSet]:
+    """Read a log from exactly `offset` and encode its values, whole messages up to `bytes_max`.
+
+    Null values become empty ones; control records are left out.
+
+    Args:
+        read: (offset, max_bytes) to file slices, the first batch whole; `PartitionLog.read`.
+        min_one: The first message is taken even if it alone is larger than `bytes_max`.
+
+    Raises:
+        TidelogError: what `read` raises, or a damaged batch, before there was any message. After
+            one, the answer ends there, and the next fetch meets the error.
+    """
+    encoder = _SimpleEncoder(message_format, bytes_max, min_one=min_one)
+    budget = _Budget()
+    next_offset = offset
+    try:
+        while slices := read(next_offset, SLICE_BYTES).slices:
+            read_from = next_offset
+            if slices[0].is_cold():
+                yield slices[0].read_ahead
+            for batch, header in _batches(slices[0].read()):
+                if header.next_offset <= next_offset or header.is_control:
+                    next_offset = max(next_offset, header.next_offset)
+                    continue
+                records = _Records(batch)
+                if header.codec_bits and len(batch) > INLINE_DECOMPRESSION_BYTES_MAX:
+                    yield records.open
+                for offsets, values, run_bytes in records.runs(offset):
+                    stopped_at = encoder.add(offsets, values)
+                    if stopped_at is not None:
+                        return encoder.result(stopped_at)
+                    if budget.is_spent(run_bytes, len(values)):
+                        yield None
+                next_offset = header.next_offset
+            if next_offset == read_from:
+                break  # no whole batch: nothing more can be had here
+            if budget.is_spent(slices[0].size_bytes, 0):
+                yield None
+    except TidelogError:
+        if not encoder.parts:
+            raise
+    return encoder.result(next_offset)
+
+
+def to_current_format(data: bytes, bytes_max: int, *, min_one: bool) -> Steps[list[Buffer]]:
+    """Turn what an old Kafka segment holds (v0 and v1, perhaps followed by v2) into v2 batches.
+
+    As many as fit into `bytes_max`, for they may be larger than what they were made of.
+
+    Raises:
+        TidelogError: as `iterate_as_v2`, before there was any batch. After one, they end there.
+    """
+    batches: list[Buffer] = []
+    slice_end = SLICE_BYTES
+    try:
+        for batch, position in iterate_as_v2(data):
+            bytes_max -= len(batch)
+            if bytes_max < 0 and (batches or not min_one):
+                break
+            batches.append(batch)
+            if position >= slice_end:
+                slice_end = position + SLICE_BYTES
+                yield None
+    except TidelogError:
+        if not batches:
+            raise
+    return batches
+
+
+class _SimpleEncoder:
+    """Gathers encoded messages up to a number of bytes."""
+
+    __slots__ = ("_bytes_left", "_format", "_message_count", "_min_one", "_size_bytes", "parts")
+
+    def __init__(self, message_format: int, bytes_max: int, *, min_one: bool) -> None:
+        self._format, self._bytes_left, self._min_one = message_format, bytes_max, min_one
+        self.parts: list[Buffer] = []
+        self._size_bytes = self._message_count = 0
+
+    def add(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> int | None:
+        """Encode what fits; return None, or the offset of the first message that does not."""
+        encoded = encode_entries(
+            offsets,
+            values,
+            self._format,
+            bytes_max=self._bytes_left,
+            min_one=self._min_one and not self.parts,
+        )
+        if encoded.message_count:
+            self.parts.append(encoded.data)
+            self._size_bytes += len(encoded.data)
+            self._bytes_left -= len(encoded.data)
+            self._message_count += encoded.message_count
+        return None if encoded.message_count == len(values) else offsets[encoded.message_count]
+
+    def result(self, next_offset: int) -> SimpleSet:
+        return SimpleSet(self.parts, self._size_bytes, self._message_count, next_offset)
+
+
+class _Budget:
+    """What one turn of the event loop may still work through."""
+
+    __slots__ = ("_bytes", "_messages")
+
+    def __init__(self) -> None:
+        self._bytes = self._messages = 0
+
+    def is_spent(self, size_bytes: int, messages: int) -> bool:
+        """Take note of work done; True ends the turn, and the next begins with all of it."""
+        self._bytes += size_bytes
+        self._messages += messages
+        if self._bytes < SLICE_BYTES and self._messages < SLICE_MESSAGES:
+            return False
+        self._bytes = self._messages = 0
+        return True
+
+
+class _Records:
+    """The records of one batch; `open` decompresses them, and may run in a thread."""
+
+    __slots__ = ("_batch", "_iterator")
+
+    def __init__(self, batch: Buffer) -> None:
+        self._batch = batch
+        self._iterator: Iterator[Record] | None = None
+
+    def open(self) -> None:
+        """Decompress the batch, if that is not done yet."""
+        if self._iterator is None:
+            self._iterator = iterate_records(self._batch)
+
+    def runs(self, from_offset: int) -> Iterator[tuple[list[int], list[bytes | None], int]]:
+        """Yield (offsets, values, bytes) from an offset on, about a slice at a time."""
+        self.open()
+        assert self._iterator is not None
+        offsets: list[int] = []
+        values: list[bytes | None] = []
+        run_bytes = skipped = 0
+        for offset, _, _, value, _ in self._iterator:
+            if offset < from_offset:
+                skipped += 1
+                if skipped == SLICE_MESSAGES:
+                    skipped = 0
+                    yield [], [], SLICE_BYTES  # no messages, but a turn's worth of work
+                continue
+            offsets.append(offset)
+            values.append(value)
+            if value is not None:
+                run_bytes += len(value)
+            if run_bytes >= SLICE_BYTES or len(values) == SLICE_MESSAGES:
+                yield offsets, values, run_bytes
+                offsets, values, run_bytes = [], [], 0
+        yield offsets, values, run_bytes
+
+
+def _batches(data: bytes) -> Iterator[tuple[Buffer, BatchHeader]]:
+    """Yield each whole batch of a slice as a view, legacy entries converted; CRCs are checked."""
+    view, position = memoryview(data), 0
+    if len(data) > MAGIC_POSITION and data[MAGIC_POSITION] < MAGIC:
+        for batch, _ in iterate_as_v2(view):
+            yield batch, check_batch(batch)
+        return
+    while position < len(view):
+        try:
+            header = check_batch(view, position)
+        except BatchTruncatedError:
+            return
+        end = position + header.size_bytes
+        yield view[position:end], header
+        position = end

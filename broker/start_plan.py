@@ -1,0 +1,131 @@
+"""StartPlan: what has to be done at start so that the registry and the directories agree. Pure.
+
+The registry says which topics there are; the data directories hold partitions. They differ after a
+crash in the middle of a creation or deletion, when a data directory comes from Kafka, and when one
+is missing. Every step of a plan may be repeated: a crash while it is carried out leads to a plan
+for what is left.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from broker.topic_registry import TopicEntry
+from protocol.errors import DataDirectoryError
+from protocol.identifiers import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPartition:
+    """A partition that a data directory holds."""
+
+    topic_partition: TopicPartition
+    topic_id: UUID | None
+    """None: a Kafka older than 2.8 wrote it, and topics had no ids."""
+    directory: int
+    """Which of the configured data directories, by number."""
+
+
+@dataclass(slots=True)
+class StartPlan:
+    """What to do, in this order."""
+
+    delete: list[FoundPartition] = field(default_factory=list)
+    """Directories of topics whose deletion was begun, or that were deleted in their absence."""
+    finish_delete: list[TopicEntry] = field(default_factory=list)
+    """Topics to be taken out of the registry after that."""
+    adopt: list[TopicEntry] = field(default_factory=list)
+    """Topics that only directories know of: to be put into the registry."""
+    grow: list[TopicEntry] = field(default_factory=list)
+    """Topics of which directories hold more partitions than the registry knows, as they will be."""
+    create: list[tuple[TopicPartition, TopicEntry]] = field(default_factory=list)
+    """Partitions without a directory."""
+    unavailable: list[TopicPartition] = field(default_factory=list)
+    """Partitions that are probably in a data directory that is missing: never made anew, empty."""
+
+
+def plan_start(
+    entries: Iterable[TopicEntry],
+    deleted_topic_ids: Collection[UUID],
+    found: Iterable[FoundPartition],
+    *,
+    has_missing_directories: bool,
+    new_id: Callable[[], UUID],
+) -> StartPlan:
+    """Return what has to be done.
+
+    Args:
+        entries: The registry's topics, those being deleted too.
+        deleted_topic_ids: Of topics deleted while a data directory was missing.
+        found: Every partition of every data directory that is there.
+        new_id: Makes the ids of topics that have none yet.
+
+    Raises:
+        DataDirectoryError: two directories hold one partition, or a directory holds a partition of
+            another topic of the same name. Only a person can say which to keep.
+    """
+    plan = StartPlan()
+    by_name = {entry.name: entry for entry in entries}
+    kept: dict[str, list[FoundPartition]] = defaultdict(list)
+    for partition in found:
+        entry = by_name.get(partition.topic_partition.topic)
+        is_leaving = entry is not None and entry.is_deleting and _is_of(partition, entry)
+        if is_leaving or partition.topic_id in deleted_topic_ids:
+            plan.delete.append(partition)
+        else:
+            kept[partition.topic_partition.topic].append(partition)
+    for entry in by_name.values():
+        if entry.is_deleting:
+            plan.finish_delete.append(entry)
+    topics = [entry for entry in by_name.values() if not entry.is_deleting]
+    for name in sorted(kept.keys() - {entry.name for entry in topics}):
+        entry = _adopted(name, kept[name], new_id)
+        plan.adopt.append(entry)
+        topics.append(entry)
+    for entry in topics:
+        _plan_topic(plan, entry, kept[entry.name], has_missing_directories)
+    return plan
+
+
+def _adopted(name: str, partitions: list[FoundPartition], new_id: Callable[[], UUID]) -> TopicEntry:
+    ids = [partition.topic_id for partition in partitions if partition.topic_id is not None]
+    count = 1 + max(partition.topic_partition.partition for partition in partitions)
+    return TopicEntry(name, ids[0] if ids else new_id(), count)
+
+
+def _plan_topic(
+    plan: StartPlan, entry: TopicEntry, partitions: list[FoundPartition], may_be_elsewhere: bool
+) -> None:
+    by_number: dict[int, FoundPartition] = {}
+    for partition in partitions:
+        if not _is_of(partition, entry):
+            raise DataDirectoryError(
+                f"data directory {partition.directory + 1} holds {partition.topic_partition} of a "
+                f"topic with id {partition.topic_id}, but topic {entry.name} has id "
+                f"{entry.topic_id}: move that partition's directory away"
+            )
+        number = partition.topic_partition.partition
+        if number in by_number:
+            raise DataDirectoryError(
+                f"data directories {by_number[number].directory + 1} and {partition.directory + 1} "
+                f"both hold {partition.topic_partition}: move one of the two away"
+            )
+        by_number[number] = partition
+    count = max([entry.partition_count, *(number + 1 for number in by_number)])
+    if count > entry.partition_count:
+        entry = TopicEntry(entry.name, entry.topic_id, count, entry.settings)
+        plan.grow.append(entry)
+    for number in range(count):
+        if number not in by_number:
+            topic_partition = TopicPartition(entry.name, number)
+            if may_be_elsewhere:
+                plan.unavailable.append(topic_partition)
+            else:
+                plan.create.append((topic_partition, entry))
+
+
+def _is_of(partition: FoundPartition, entry: TopicEntry) -> bool:
+    return partition.topic_id is None or partition.topic_id == entry.topic_id

@@ -1,0 +1,323 @@
+"""Flusher: groups, their order, due times, and what a failed fsync means."""
+
+from __future__ import annotations
+
+import errno
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from broker.flusher import Flusher
+from broker.metrics import FlushMetrics
+from broker.storage.flush import DUE_NOW
+from tests.support.manual_loop import HeldExecutor, ManualLoop
+
+
+class FakeTask:
+    def __init__(self, log: FakeLog, end: int) -> None:
+        self.log, self.end = log, end
+
+    def run(self) -> None:
+        self.log.syncs += 1
+        if self.log.sync_error is not None:
+            raise self.log.sync_error
+
+
+class FakeLog:
+    """A log of which only the flushing matters: `written` and `durable` are offsets."""
+
+    def __init__(self, flusher: Flusher) -> None:
+        self.flusher = flusher
+        self.written = self.durable = self.syncs = 0
+        self.flush_due_at: float | None = None
+        self.sync_error: OSError | None = None
+        self.failure: OSError | None = None
+        self.is_out = False
+        self.writeback: tuple[Any, int, int] | None = None
+
+    def append(self, due_at: float | None = DUE_NOW) -> None:
+        self.written += 1
+        if not self.is_out:
+            self.flush_due_at = due_at
+            self.flusher.wake(self)  # type: ignore[arg-type]
+
+    def flush_task(self) -> FakeTask | None:
+        if self.is_out or self.durable == self.written:
+            return None
+        self.is_out, self.flush_due_at = True, None
+        return FakeTask(self, self.written)
+
+    def flush_completed(self, task: FakeTask) -> None:
+        self.is_out, self.durable = False, task.end
+        if self.written > self.durable:
+            self.flush_due_at = DUE_NOW
+            self.flusher.wake(self)  # type: ignore[arg-type]
+
+    def flush_failed(self, task: FakeTask, error: OSError) -> None:
+        self.is_out, self.failure = False, error
+        self.flusher.fail(error)
+
+    def writeback_due(self) -> tuple[Any, int, int] | None:
+        writeback, self.writeback = self.writeback, None
+        return writeback
+
+
+class Bench:
+    """A flusher on a manual loop, with a disk that syncs when the test says so."""
+
+    def __init__(self, threads_max: int = 8) -> None:
+        self.loop = ManualLoop()
+        self.disk = HeldExecutor()
+        self.metrics = FlushMetrics()
+        self.fatal: list[OSError] = []
+        self.groups: list[list[FakeLog]] = []
+        self.flusher = Flusher(
+            self.loop,
+            self.loop.clock,
+            self.disk,
+            metrics=self.metrics,
+            on_fatal=self.fatal.append,
+            on_flushed=lambda logs: self.groups.append(list(logs)),  # type: ignore[arg-type]
+            threads_max=threads_max,
+        )
+
+    def log(self) -> FakeLog:
+        return FakeLog(self.flusher)
+
+
+@pytest.fixture
+def bench() -> Any:
+    made = Bench()
+    yield made
+    made.loop.close()
+
+
+def test_given_appends_in_one_turn_when_flushed_then_they_are_one_group(bench: Bench):
+    logs = [bench.log() for _ in range(3)]
+    for log in logs:
+        log.append()
+        log.append()
+    bench.loop.settle()
+
+    bench.disk.release()
+    bench.loop.settle()
+
+    assert bench.groups == [logs]
+    assert [log.durable for log in logs] == [2, 2, 2]
+    assert (bench.metrics.groups, bench.metrics.files) == (1, 3)
+
+
+def test_given_one_log_when_flushed_then_one_job_does_it(bench: Bench):
+    bench.log().append()
+
+    bench.loop.settle()
+
+    assert bench.disk.submitted == 1
+
+
+def test_given_more_logs_than_threads_when_flushed_then_all_are_synced_by_so_many_jobs():
+    bench = Bench(threads_max=4)
+    logs = [bench.log() for _ in range(10)]
+    for log in logs:
+        log.append()
+    bench.loop.settle()
+
+    jobs = bench.disk.release()
+    bench.loop.settle()
+
+    assert jobs == 4
+    assert [log.syncs for log in logs] == [1] * 10
+    bench.loop.close()
+
+
+def test_given_a_group_under_way_when_appended_then_nothing_joins_it(bench: Bench):
+    first, second = bench.log(), bench.log()
+    first.append()
+    bench.loop.settle()
+
+    first.append()
+    second.append()
+    bench.loop.settle()
+
+    assert len(bench.disk.jobs) == 1  # no second group beside the first
+    bench.disk.release()
+    bench.loop.settle()
+    assert (first.durable, second.durable) == (1, 0)
+    bench.disk.release()
+    bench.loop.settle()
+    assert (first.durable, second.durable) == (2, 1)
+
+
+def test_given_a_group_ends_when_the_next_starts_then_one_loop_turn_lies_between(bench: Bench):
+    answered, other = bench.log(), bench.log()
+    answered.append()
+    bench.loop.settle()
+    other.append()
+    bench.disk.release()
+
+    bench.loop.turn()  # the end of the group: whoever waited is answered now
+    answered.append()  # and sends again
+    assert not bench.disk.jobs
+    bench.loop.turn()
+    bench.disk.release()
+    bench.loop.settle()
+
+    assert bench.groups[1] == [other, answered]
+
+
+def test_given_a_time_when_it_comes_then_the_log_is_flushed_without_an_append(bench: Bench):
+    """R37: the timer fires without a further append, so a quiet topic is flushed too."""
+    log = bench.log()
+    log.append(due_at=bench.loop.time() + 0.5)
+
+    bench.loop.advance(499)
+    early = len(bench.disk.jobs)
+    bench.loop.advance(2)
+    bench.disk.release()
+    bench.loop.settle()
+
+    assert early == 0
+    assert log.durable == 1
+
+
+def test_given_a_nearer_time_when_told_then_the_timer_follows(bench: Bench):
+    late, soon = bench.log(), bench.log()
+    late.append(due_at=bench.loop.time() + 10)
+    soon.append(due_at=bench.loop.time() + 1)
+
+    bench.loop.advance(1_001)
+    bench.disk.release()
+    bench.loop.settle()
+
+    assert (late.durable, soon.durable) == (0, 1)
+
+
+def test_given_a_log_without_due_time_when_told_then_nothing_is_flushed(bench: Bench):
+    bench.log().append(due_at=None)
+
+    bench.loop.advance(100_000)
+
+    assert not bench.disk.jobs
+
+
+def test_given_a_failed_sync_when_it_ends_then_it_is_fatal_once_and_final(bench: Bench):
+    broken, sound = bench.log(), bench.log()
+    broken.sync_error = OSError(errno.EIO, "Input/output error")
+    broken.append()
+    sound.append()
+    bench.loop.settle()
+
+    bench.disk.release()
+    bench.loop.settle()
+    sound.append()
+    bench.loop.settle()
+
+    assert bench.fatal == [broken.sync_error]
+    assert sound.durable == 0  # synced or not: nothing is acknowledged after it
+    assert not bench.disk.jobs  # no retry
+    assert bench.metrics.failures == 1
+    assert broken.failure is broken.sync_error
+
+
+def test_given_no_space_when_synced_then_it_is_just_as_fatal(bench: Bench):
+    log = bench.log()
+    log.sync_error = OSError(errno.ENOSPC, "No space left on device")
+    log.append()
+    bench.loop.settle()
+
+    bench.disk.release()
+    bench.loop.settle()
+
+    assert len(bench.fatal) == 1
+
+
+def test_given_a_bug_in_a_task_when_it_ends_then_it_counts_as_a_failed_sync(bench: Bench):
+    log = bench.log()
+    log.sync_error = IndexError("a bug")  # type: ignore[assignment]
+    log.append()
+    bench.loop.settle()
+
+    bench.disk.release()
+    bench.loop.settle()
+
+    assert [str(error) for error in bench.fatal] == ["IndexError: a bug"]
+
+
+def test_given_unflushed_logs_when_all_are_flushed_then_it_waits_for_every_group(bench: Bench):
+    under_way, timed = bench.log(), bench.log()
+    under_way.append()
+    bench.loop.settle()
+    under_way.append()
+    timed.append(due_at=bench.loop.time() + 1_000)
+
+    flushing = bench.loop.create_task(
+        bench.flusher.flush_all([under_way, timed])  # type: ignore[list-item]
+    )
+    bench.loop.settle()
+    assert not flushing.done()
+    while bench.disk.release():
+        bench.loop.settle()
+
+    assert flushing.done()
+    assert flushing.exception() is None
+    assert (under_way.durable, timed.durable) == (2, 1)
+
+
+def test_given_a_failure_when_all_are_flushed_then_it_is_raised(bench: Bench):
+    log = bench.log()
+    log.sync_error = OSError(errno.EIO, "Input/output error")
+    log.append()
+
+    flushing = bench.loop.create_task(bench.flusher.flush_all([log]))  # type: ignore[list-item]
+    bench.loop.settle()
+    bench.disk.release()
+    bench.loop.settle()
+
+    assert flushing.exception() is log.sync_error
+    again = bench.loop.create_task(bench.flusher.flush_all([log]))  # type: ignore[list-item]
+    bench.loop.settle()
+    assert again.exception() is log.sync_error
+
+
+def test_given_nothing_unflushed_when_all_are_flushed_then_it_returns(bench: Bench):
+    bench.loop.run(bench.flusher.flush_all([bench.log()]))  # type: ignore[list-item]
+
+    assert not bench.groups
+
+
+def test_given_writeback_due_when_woken_then_it_runs_beside_the_loop(bench: Bench):
+    started: list[tuple[int, int]] = []
+
+    class File:
+        path = "x"
+
+        def start_writeback(self, position: int, size: int) -> None:
+            started.append((position, size))
+            raise OSError(errno.EIO, "a hint may fail")
+
+    log = bench.log()
+    log.writeback = (File(), 5, 7)
+    log.append(due_at=None)
+    bench.loop.settle()
+    before = list(started)
+
+    bench.disk.release()
+
+    assert (before, started) == ([], [(5, 7)])
+
+
+def test_given_real_threads_when_many_logs_are_flushed_then_each_is_synced_once():
+    loop = ManualLoop()
+    metrics = FlushMetrics()
+    with ThreadPoolExecutor(8) as threads:
+        flusher = Flusher(loop, loop.clock, threads, metrics=metrics, on_fatal=lambda error: None)
+        logs = [FakeLog(flusher) for _ in range(100)]
+        for log in logs:
+            log.append()
+
+        loop.run_until_complete(flusher.flush_all(logs))  # type: ignore[arg-type]
+
+    assert [log.durable for log in logs] == [1] * 100
+    assert [log.syncs for log in logs] == [1] * 100
+    loop.close()
