@@ -1,0 +1,316 @@
+"""AppendInfo: what is known of a set of record batches before it is appended (R28).
+
+`analyze_and_validate` looks and changes nothing, so that a set with one bad batch leaves no trace;
+`assign_offsets` then stamps the set in place. A produced batch is judged by its header (sizes, CRC,
+counts, timestamps); records are decoded only for compacted topics and under `validate_records`.
+One plain batch, which is what producers send, takes a path of its own without an object per step.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from broker.storage.log_config import LogConfig, MessageTimestampType
+from protocol.checksum import crc32c
+from protocol.errors import (
+    BatchTruncatedError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    RecordListTooLargeError,
+)
+from protocol.identifiers import NO_PRODUCER_ID, NO_TIMESTAMP
+from protocol.limits import RECORDS_PER_BATCH_MAX
+from protocol.record_batch import (
+    check_produced_batch,
+    iterate_records,
+    stamp_log_append_time,
+)
+from protocol.record_batch_header import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    RECORD_BYTES_MIN,
+)
+
+if TYPE_CHECKING:
+    from protocol.record_batch_header import BatchHeader
+
+PLAIN_ATTRIBUTES_MAX: Final = 4
+"""Attributes of a batch that says nothing but its codec: 0 none ... 4 zstd."""
+
+_OFFSET_LENGTH_EPOCH: Final = struct.Struct(">qii")
+_LENGTH: Final = struct.Struct(">i")
+_LAST_OFFSET_DELTA: Final = struct.Struct(">i")
+_LAST_OFFSET_DELTA_POSITION: Final = 23
+
+_header_of = HEADER.unpack_from
+
+
+class AppendRules:
+    """The settings of a LogConfig that an append is judged by, as plain numbers."""
+
+    __slots__ = (
+        "after_max_ms",
+        "before_max_ms",
+        "decodes_records",
+        "log_append_time",
+        "needs_keys",
+        "segment_bytes",
+        "size_bytes_max",
+    )
+
+    def __init__(self, config: LogConfig) -> None:
+        self.size_bytes_max = config.max_message_bytes
+        self.segment_bytes = config.segment_bytes
+        self.before_max_ms = config.message_timestamp_before_max_ms
+        self.after_max_ms = config.message_timestamp_after_max_ms
+        self.log_append_time = config.message_timestamp_type is MessageTimestampType.LOG_APPEND_TIME
+        self.needs_keys = config.cleanup_policy.compacts
+        self.decodes_records = config.validate_records or self.needs_keys
+
+
+class AppendInfo:
+    """What was, or would be, appended. Offsets are those that the log gives the records."""
+
+    __slots__ = (
+        "append_time_ms",
+        "codec",
+        "first_offset",
+        "last_offset",
+        "max_timestamp",
+        "message_count",
+        "monotonic",
+        "offset_of_max_timestamp",
+        "shallow_count",
+        "valid_bytes",
+    )
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        message_count: int,
+        shallow_count: int,
+        valid_bytes: int,
+        codec: int,
+        max_timestamp: int,
+        offset_of_max_timestamp: int,
+        monotonic: bool,
+        append_time_ms: int,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.message_count = message_count
+        """Records; with the first offset this gives the last."""
+        self.shallow_count = shallow_count
+        """Batches."""
+        self.valid_bytes = valid_bytes
+        """Whole batches take up this much of the set; what follows is a cut tail."""
+        self.codec = codec
+        """Codec number of the last batch."""
+        self.max_timestamp = max_timestamp
+        self.offset_of_max_timestamp = offset_of_max_timestamp
+        """The last offset of the first batch that has the largest timestamp."""
+        self.monotonic = monotonic
+        """Whether the offsets that the batches came with rise from batch to batch."""
+        self.append_time_ms = append_time_ms
+        """The broker's time given to all records (LogAppendTime), else -1."""
+
+
+def analyze_and_validate(
+    batches: memoryview, rules: AppendRules, now_ms: int, first_offset: int = 0
+) -> AppendInfo:
+    """Check every batch of a set as a producer may send it; change nothing.
+
+    Args:
+        batches: Whole record batches of format v2; the last one may be cut short, if it is not the
+            first: see `AppendInfo.valid_bytes` and `trim_invalid_bytes`.
+        now_ms: The broker's clock, against which timestamps are held.
+        first_offset: The offset that the first record is to get.
+
+    Raises:
+        CorruptMessageError: A length, CRC or header is wrong, or the first batch is cut short.
+        UnsupportedForMessageFormatError: A message of format v0 or v1.
+        UnsupportedCompressionError: A codec that the format does not define.
+        InvalidRecordError: No batch at all; a count, a sequence or (where records are decoded) a
+            record that is wrong; a control batch or another that only brokers write; a
+            transactional one, until there are transactions.
+        InvalidTimestampError: A timestamp too far from the clock.
+        MessageTooLargeError: A batch is over `max_message_bytes`.
+        RecordListTooLargeError: The set is larger than a segment.
+    """
+    size = len(batches)
+    if size >= HEADER_BYTES:
+        (_, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp,
+         producer_id, _, _, count) = _header_of(batches)  # fmt: skip
+        if (
+            length + LOG_OVERHEAD_BYTES == size
+            and magic == MAGIC
+            and 0 <= attributes <= PLAIN_ATTRIBUTES_MAX
+            and 0 < count == last_delta + 1 <= RECORDS_PER_BATCH_MAX
+            and (attributes or count * RECORD_BYTES_MIN <= size - HEADER_BYTES)
+            and producer_id == NO_PRODUCER_ID
+            and size <= rules.size_bytes_max
+            and size <= rules.segment_bytes
+            and not rules.decodes_records
+            and crc32c(batches[ATTRIBUTES_POSITION:]) == crc
+        ):
+            last_offset = first_offset + last_delta
+            if rules.log_append_time:
+                return AppendInfo(
+                    first_offset, last_offset, count, 1, size, attributes, now_ms, last_offset,
+                    True, now_ms,
+                )  # fmt: skip
+            newest = now_ms + rules.after_max_ms
+            if now_ms - rules.before_max_ms <= base_timestamp <= max_timestamp <= newest:
+                return AppendInfo(
+                    first_offset, last_offset, count, 1, size, attributes, max_timestamp,
+                    last_offset, True, -1,
+                )  # fmt: skip
+    return _analyze_set(batches, rules, now_ms, first_offset)
+
+
+def _analyze_set(
+    batches: memoryview, rules: AppendRules, now_ms: int, first_offset: int
+) -> AppendInfo:
+    """Analyze any number of batches of any kind; the slow path, with the exact errors."""
+    size = len(batches)
+    position = 0
+    next_offset = first_offset
+    shallow_count = codec = 0
+    max_timestamp, offset_of_max_timestamp = int(NO_TIMESTAMP), first_offset
+    monotonic, last_sent_offset = True, -1
+    while position < size:
+        try:
+            header = check_produced_batch(batches, position)
+        except BatchTruncatedError:
+            if position == 0:
+                raise  # no batch is whole: trimming would leave nothing and say nothing
+            break
+        _check_header(header, rules, now_ms)
+        if rules.decodes_records:
+            _check_records(batches, position, header, rules, now_ms)
+        batch_bytes = header.batch_length + LOG_OVERHEAD_BYTES
+        if header.base_offset <= last_sent_offset:
+            monotonic = False
+        last_sent_offset = header.base_offset + header.last_offset_delta
+        next_offset += header.record_count
+        if header.max_timestamp > max_timestamp:
+            max_timestamp, offset_of_max_timestamp = header.max_timestamp, next_offset - 1
+        codec = header.attributes & CODEC_MASK
+        shallow_count += 1
+        position += batch_bytes
+    if not shallow_count:
+        raise InvalidRecordError("the set holds no record batch")
+    if position > rules.segment_bytes:
+        raise RecordListTooLargeError(position, rules.segment_bytes)
+    append_time_ms = -1
+    if rules.log_append_time:
+        max_timestamp = append_time_ms = now_ms
+        offset_of_max_timestamp = next_offset - 1
+    return AppendInfo(
+        first_offset, next_offset - 1, next_offset - first_offset, shallow_count, position, codec,
+        max_timestamp, offset_of_max_timestamp, monotonic, append_time_ms,
+    )  # fmt: skip
+
+
+def _check_header(header: BatchHeader, rules: AppendRules, now_ms: int) -> None:
+    """Hold a sound batch header against the topic's rules."""
+    batch_bytes = header.batch_length + LOG_OVERHEAD_BYTES
+    if batch_bytes > rules.size_bytes_max:
+        raise MessageTooLargeError(batch_bytes, rules.size_bytes_max)
+    if header.is_transactional:
+        raise InvalidRecordError("transactional batches are not supported yet")
+    if rules.log_append_time:
+        return
+    _check_timestamp(header.base_timestamp, rules, now_ms)
+    _check_timestamp(header.max_timestamp, rules, now_ms)
+
+
+def _check_timestamp(timestamp_ms: int, rules: AppendRules, now_ms: int) -> None:
+    if timestamp_ms == NO_TIMESTAMP:
+        return
+    if now_ms - timestamp_ms > rules.before_max_ms:
+        raise InvalidTimestampError(
+            f"timestamp {timestamp_ms} is more than {rules.before_max_ms} ms before the "
+            f"broker's clock ({now_ms})"
+        )
+    if timestamp_ms - now_ms > rules.after_max_ms:
+        raise InvalidTimestampError(
+            f"timestamp {timestamp_ms} is more than {rules.after_max_ms} ms after the "
+            f"broker's clock ({now_ms})"
+        )
+
+
+def _check_records(
+    batches: memoryview, position: int, header: BatchHeader, rules: AppendRules, now_ms: int
+) -> None:
+    """Decode each record of a batch and hold it against the header and the topic's rules."""
+    count = 0
+    max_timestamp = int(NO_TIMESTAMP)
+    for record in iterate_records(batches, position):
+        if record.offset != header.base_offset + count:
+            raise InvalidRecordError(
+                f"record {count} has the inner offset {record.offset - header.base_offset}"
+            )
+        count += 1
+        if rules.needs_keys and record.key is None:
+            raise InvalidRecordError(f"record {count - 1} has no key, but the topic is compacted")
+        if not rules.log_append_time:
+            _check_timestamp(record.timestamp, rules, now_ms)
+            max_timestamp = max(max_timestamp, record.timestamp)
+    if count != header.record_count:
+        raise InvalidRecordError(f"{count} records found, {header.record_count} announced")
+    if not rules.log_append_time and max_timestamp != header.max_timestamp:
+        raise InvalidRecordError(
+            f"the largest timestamp is {max_timestamp}, the header says {header.max_timestamp}"
+        )
+
+
+def trim_invalid_bytes(batches: memoryview, info: AppendInfo) -> memoryview:
+    """Return the set without its cut tail; the same object if there is none (R28).
+
+    Raises:
+        ValueError: `info.valid_bytes` is negative, or more than there are.
+    """
+    valid_bytes = info.valid_bytes
+    size = len(batches)
+    if not 0 <= valid_bytes <= size:
+        raise ValueError(f"{valid_bytes} valid bytes of {size}")
+    return batches if valid_bytes == size else batches[:valid_bytes]
+
+
+def assign_offsets(batches: memoryview, info: AppendInfo, leader_epoch: int) -> None:
+    """Stamp a validated set in place: offsets, leader epoch and, for LogAppendTime, the time.
+
+    Base offset and epoch lie outside the CRC's range. The time lies inside: there, the CRC is
+    computed anew (R29).
+
+    Args:
+        batches: Exactly the valid bytes of the set, writable.
+    """
+    size = info.valid_bytes
+    append_time_ms = info.append_time_ms
+    if info.shallow_count == 1:
+        length = size - LOG_OVERHEAD_BYTES
+        _OFFSET_LENGTH_EPOCH.pack_into(batches, 0, info.first_offset, length, leader_epoch)
+        if append_time_ms >= 0:
+            stamp_log_append_time(batches, 0, append_time_ms)
+        return
+    position = 0
+    offset = info.first_offset
+    while position < size:
+        (length,) = _LENGTH.unpack_from(batches, position + 8)
+        (last_delta,) = _LAST_OFFSET_DELTA.unpack_from(
+            batches, position + _LAST_OFFSET_DELTA_POSITION
+        )
+        _OFFSET_LENGTH_EPOCH.pack_into(batches, position, offset, length, leader_epoch)
+        if append_time_ms >= 0:
+            stamp_log_append_time(batches, position, append_time_ms)
+        offset += last_delta + 1
+        position += length + LOG_OVERHEAD_BYTES

@@ -1,0 +1,52 @@
+"""LogContext: what all logs of one data directory share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.clock import Clock
+from broker.storage.disk import Disk
+from broker.storage.file_handles import FileHandles
+from broker.storage.index_cache import IndexCache
+from broker.storage.log_config import LogConfig
+from broker.storage.segment import LogSegment
+from broker.storage.storage_options import StorageOptions
+
+
+class LogContext:
+    """Disk, clock, caches and options; owned by the event loop."""
+
+    __slots__ = ("clock", "disk", "handles", "index_cache", "is_checkpoint_due", "options")
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        options: StorageOptions,
+        *,
+        handles: FileHandles,
+        index_cache: IndexCache,
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.options = options
+        self.handles = handles
+        self.index_cache = index_cache
+        self.is_checkpoint_due = False
+        """A log wants its offsets checkpointed before the next regular time: it rolled, was cut,
+        or its start was moved."""
+
+    def open_segment(
+        self,
+        directory: Path,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        create: bool = False,
+        active: bool = False,
+    ) -> LogSegment:
+        """Open or make a segment of one of the logs; errors as `LogSegment.open`."""
+        return LogSegment.open(
+            self.handles, directory, base_offset, config, self.clock,
+            create=create, active=active, index_cache=self.index_cache,
+        )  # fmt: skip

@@ -1,0 +1,190 @@
+"""LogLoader: makes PartitionLogs, from a partition's directory or for a new partition (R31)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+import structlog
+
+from broker.storage.disk import replace_file, storage_errors, write_whole
+from broker.storage.leader_epochs import LeaderEpochs
+from broker.storage.partition_log import PartitionLog
+from broker.storage.recovery import (
+    Recovered,
+    check_clean_segments,
+    finish_leftovers,
+    recover_segments,
+)
+from broker.storage.segments import Segments
+from protocol.errors import StoredFormatError
+from protocol.identifiers import TopicPartition
+from protocol.stored import partition_metadata
+from protocol.stored.file_names import PARTITION_METADATA, directory_name
+
+if TYPE_CHECKING:
+    from broker.storage.log_config import LogConfig
+    from broker.storage.log_context import LogContext
+
+_log = structlog.get_logger(__name__)
+
+
+class Hints(NamedTuple):
+    """What the files beside the partitions say of one log."""
+
+    is_clean: bool
+    """The broker before stopped in order."""
+    recovery_point: int
+    log_start_offset: int
+    durable_offset: int | None
+
+
+class LoadedLog(NamedTuple):
+    """A log, and what loading it took."""
+
+    log: PartitionLog
+    checked_bytes: int = 0
+    cut_bytes: int = 0
+
+
+def create_log(
+    context: LogContext,
+    data_directory: Path,
+    topic_partition: TopicPartition,
+    topic_id: UUID,
+    config: LogConfig,
+) -> PartitionLog:
+    """Make the directory of a new partition, its two small files and its first segment.
+
+    Nothing of it is durable yet: files and directory entries are synced by the flush group that
+    first holds a batch of it. Until then a crash may leave any part of it; whoever knows that the
+    topic exists makes it again. A directory that such a crash has left is gone on with.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    disk = context.disk
+    directory = data_directory / directory_name(topic_partition)
+    metadata_path = directory / PARTITION_METADATA
+    with storage_errors("make", directory):
+        if not disk.is_directory(directory):
+            disk.make_directory(directory)
+        epochs = LeaderEpochs(disk, directory)
+        for path, content in (
+            (metadata_path, partition_metadata.encode(topic_id)),
+            (epochs.path, epochs.first()),
+        ):
+            file = disk.open(path, create=True)
+            try:
+                write_whole(file, [content], 0)
+            finally:
+                file.close()
+    segment = context.open_segment(directory, 0, config, create=True, active=True)
+    log = PartitionLog(
+        context, topic_partition, topic_id, directory, config, Segments([segment]), epochs,
+        log_start_offset=0, log_end_offset=0,
+    )  # fmt: skip
+    log.unflushed.add_file(metadata_path)
+    log.unflushed.add_file(epochs.path)
+    log.unflushed.add_directory(directory)
+    log.unflushed.add_directory(data_directory)
+    return log
+
+
+def load_log(
+    context: LogContext,
+    directory: Path,
+    topic_partition: TopicPartition,
+    topic_id: UUID,
+    config: LogConfig,
+    hints: Hints,
+) -> LoadedLog:
+    """Open the log of a partition, recovering it unless the last stop was a clean one (R31).
+
+    On return everything in it is durable.
+
+    Raises:
+        StorageError: a file cannot be read or changed: this log cannot be used now, others can.
+        OSError: a sync failed: final.
+    """
+    base_offsets = finish_leftovers(context, directory, config)
+    durable_offset = hints.durable_offset
+    least_end_offset = max(hints.log_start_offset, durable_offset or 0)
+    if not base_offsets:  # a new one, in the place of all that is gone
+        base_offset = max(least_end_offset, hints.recovery_point)
+        context.open_segment(directory, base_offset, config, create=True).close()
+        base_offsets = (base_offset,)
+    recovered = None
+    if hints.is_clean:
+        recovered = _load_clean(context, directory, base_offsets, config, least_end_offset)
+    if recovered is None:
+        recovery_point = hints.recovery_point
+        if durable_offset is not None:  # of a cut, the slot knows first
+            recovery_point = min(recovery_point, durable_offset)
+        recovered = recover_segments(
+            context, directory, base_offsets, config, recovery_point=recovery_point,
+            durable_offset=durable_offset, name=str(topic_partition),
+        )  # fmt: skip
+    segments, log_end_offset = Segments(recovered.segments), recovered.log_end_offset
+    if log_end_offset < hints.log_start_offset:  # all that is left was deleted by its owner
+        log_end_offset = hints.log_start_offset
+        segments = segments.with_added(
+            context.open_segment(directory, log_end_offset, config, create=True, active=True)
+        )
+        context.disk.sync_directory(directory)
+    epochs = LeaderEpochs(context.disk, directory)
+    for epoch, start_offset in recovered.leader_epochs:
+        epochs.assign(epoch, start_offset)
+    log = PartitionLog(
+        context, topic_partition, topic_id, directory, config, segments, epochs,
+        log_start_offset=max(hints.log_start_offset, base_offsets[0]),
+        log_end_offset=log_end_offset, damage=recovered.damage,
+    )  # fmt: skip
+    return LoadedLog(log, recovered.checked_bytes, recovered.cut_bytes)
+
+
+def _load_clean(
+    context: LogContext,
+    directory: Path,
+    base_offsets: tuple[int, ...],
+    config: LogConfig,
+    least_end_offset: int,
+) -> Recovered | None:
+    """Open the segments after a clean stop; None if the log does not end as one leaves it."""
+    active_base = base_offsets[-1]
+    segments = [
+        context.open_segment(directory, base_offset, config, active=base_offset == active_base)
+        for base_offset in base_offsets
+    ]
+    log_end_offset = check_clean_segments(segments)
+    if log_end_offset is None or log_end_offset < least_end_offset:
+        return None
+    for segment in segments[:-1]:
+        segment.records.seal()
+    return Recovered(tuple(segments), log_end_offset, (), 0, 0, ())
+
+
+def read_topic_id(
+    context: LogContext,
+    directory: Path,
+    topic: str,
+    topic_id_of: Callable[[str], UUID],
+) -> UUID:
+    """Return the id in `partition.metadata`; where it says none, write down what it should say.
+
+    Raises:
+        StorageError: the file cannot be read or written.
+    """
+    path = directory / PARTITION_METADATA
+    with storage_errors("read", path):
+        try:
+            return partition_metadata.decode(context.disk.read_file(path))
+        except FileNotFoundError:
+            pass  # Kafka before 2.8 had none; and a crash may take it from an empty partition
+        except StoredFormatError as error:
+            _log.warning("topic id is not readable", path=str(path), error=str(error))
+        topic_id = topic_id_of(topic)
+        replace_file(context.disk, path, partition_metadata.encode(topic_id))
+        return topic_id

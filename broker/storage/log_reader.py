@@ -1,0 +1,193 @@
+"""LogReader: reads and look-ups over the segments of one log (R30, R33).
+
+Every call takes one snapshot of segment list and offsets, and works on that.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+from broker.storage.offset_metadata import FetchData, LogOffsetMetadata
+from protocol.errors import CorruptMessageError, OffsetOutOfRangeError
+
+if TYPE_CHECKING:
+    from broker.storage.file_slice import FileSlice
+    from broker.storage.partition_log import PartitionLog
+    from broker.storage.segment import LogSegment
+
+
+class ReadLimit(enum.Enum):
+    """Up to where a read may go."""
+
+    HIGH_WATERMARK = "high watermark"
+    LAST_STABLE = "last stable offset"
+    LOG_END = "log end offset"
+
+
+class LogReader:
+    """The reading side of a PartitionLog."""
+
+    __slots__ = ("_log",)
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+
+    def read(self, offset: int, max_bytes: int, limit: ReadLimit, *, min_one: bool) -> FetchData:
+        """Return slices from the batch that holds `offset` on, or from the next one there is.
+
+        At the limit, or with `max_bytes` 0, the answer has no slices; at LEO and at the high
+        watermark it still says where the offset lies.
+
+        Args:
+            max_bytes: Of all slices together; the last batch may be cut by it.
+            min_one: The first batch comes whole, even if it is larger.
+
+        Raises:
+            ValueError: `max_bytes` is negative.
+            OffsetOutOfRangeError: below the log start or above LEO.
+            CorruptMessageError: the batch that holds `offset` is damaged.
+            StorageError: the log is closed, or cannot be read.
+        """
+        log = self._log
+        if max_bytes < 0:
+            raise ValueError(f"max_bytes is {max_bytes}")
+        log.check_open()
+        segments = log.segments
+        log_end_offset = log.log_end_offset
+        if not log.log_start_offset <= offset <= log_end_offset:
+            raise OffsetOutOfRangeError(offset, log.log_start_offset, log_end_offset)
+        end = self._end(limit)
+        end_offset = end.message_offset
+        if offset >= end_offset:
+            return FetchData(self._metadata_at_end(offset, end), (), 0)
+        slices: list[FileSlice] = []
+        size_bytes = 0
+        found: LogOffsetMetadata | None = None
+        segment = segments.floor(offset)
+        while segment is not None and segment.base_offset <= end.segment_base_offset:
+            is_last = segment.base_offset == end.segment_base_offset
+            max_position = end.position if is_last else segment.size_bytes
+            if log.damage:
+                max_position = self._sound_bytes(segment, offset, max_position)
+            part = segment.read(
+                offset if found is None else segment.base_offset,
+                max_bytes - size_bytes,
+                max_position,
+                min_one and not slices,
+            )
+            if part is not None:
+                metadata, piece = part
+                if found is None:
+                    found = metadata
+                if piece is not None and piece.size_bytes:
+                    slices.append(piece)
+                    size_bytes += piece.size_bytes
+                if (
+                    size_bytes >= max_bytes
+                    or piece is None
+                    or (piece.position + piece.size_bytes < max_position)
+                ):
+                    break
+                if segment.base_offset in log.damage:
+                    break  # what follows its sound part is not the next offset
+            segment = segments.higher(segment.base_offset)
+        if found is None:  # everything from `offset` to the limit was compacted away
+            return FetchData(self._metadata_at_end(end_offset, end), (), 0)
+        return FetchData(found, tuple(slices), size_bytes)
+
+    def _sound_bytes(self, segment: LogSegment, offset: int, max_position: int) -> int:
+        """Return up to where the segment may be read without meeting its damage.
+
+        Raises:
+            CorruptMessageError: `offset` lies inside the damage.
+        """
+        damage = self._log.damage.get(segment.base_offset)
+        if damage is None or offset >= damage.next_offset:
+            return max_position
+        if offset >= damage.first_offset:
+            raise CorruptMessageError(damage.position, str(damage))
+        return min(max_position, damage.position)
+
+    def _end(self, limit: ReadLimit) -> LogOffsetMetadata:
+        """Return where a read has to stop."""
+        log = self._log
+        if limit is ReadLimit.LOG_END:
+            return log.end_metadata()
+        if limit is ReadLimit.LAST_STABLE and log.last_stable_offset != log.high_watermark:
+            return self.metadata(log.last_stable_offset)
+        return log.watermark.metadata()
+
+    def _metadata_at_end(self, offset: int, end: LogOffsetMetadata) -> LogOffsetMetadata:
+        if offset == end.message_offset:
+            return end
+        if offset == self._log.log_end_offset:
+            return self._log.end_metadata()
+        return LogOffsetMetadata(offset)
+
+    def metadata(self, offset: int) -> LogOffsetMetadata:
+        """Return the offset with its place: of the first batch that reaches it (R35).
+
+        Raises:
+            OffsetOutOfRangeError: below the log start or above LEO.
+            StorageError: the log is closed, or cannot be read.
+        """
+        log = self._log
+        log.check_open()
+        if offset == log.log_end_offset:
+            return log.end_metadata()
+        if not log.log_start_offset <= offset < log.log_end_offset:
+            raise OffsetOutOfRangeError(offset, log.log_start_offset, log.log_end_offset)
+        segment = log.segments.floor(offset)
+        while segment is not None:
+            found = segment.translate_offset(max(offset, segment.base_offset))
+            if found is not None:
+                return LogOffsetMetadata(offset, segment.base_offset, found.position)
+            segment = log.segments.higher(segment.base_offset)
+        return LogOffsetMetadata(offset, log.active.base_offset, log.active.size_bytes)
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """Return (timestamp, offset) of the first record that is late enough (R33).
+
+        First in log order, from the log start to the high watermark; None if there is none.
+
+        Raises:
+            CorruptMessageError: the log is damaged on the way there.
+            StorageError: the log is closed, or cannot be read.
+        """
+        log = self._log
+        log.check_open()
+        start, end = log.log_start_offset, log.high_watermark
+        for segment in log.segments.range(start, end):
+            if not self._may_reach(segment, timestamp_ms):
+                continue
+            found = segment.offset_for_timestamp(timestamp_ms, max(start, segment.base_offset))
+            if found is not None:
+                timestamp, offset = found
+                return (timestamp, offset) if offset < end else None
+        return None
+
+    def _may_reach(self, segment: LogSegment, timestamp_ms: int) -> bool:
+        """Whether the segment may hold a record of that time or later."""
+        try:
+            return segment.largest_timestamp() >= timestamp_ms
+        except CorruptMessageError:
+            return True  # damaged: its sound records still count
+
+    def segment_base_offsets_below(self, offset: int, count: int) -> list[int]:
+        """Return up to `count` base offsets of segments below `offset`, newest first.
+
+        The oldest one is the log start offset, where that lies inside the first segment.
+        """
+        log = self._log
+        log.check_open()
+        below: list[int] = []
+        for segment in reversed(log.segments):
+            start = max(segment.base_offset, log.log_start_offset)
+            if len(below) >= count:
+                break
+            if start < offset:
+                below.append(start)
+            if segment.base_offset <= log.log_start_offset:
+                break
+        return below

@@ -1,0 +1,215 @@
+"""LogTrimmer: takes bytes off a log: old segments at its start (R38, R39), a tail at its end.
+
+A reader must never find a file cut below what it was promised, and a crash at any point must find
+a log from which recovery makes the state before or after. The order of each change is part of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.storage.deleted_segments import DeletedSegments, abandon_segment
+from broker.storage.disk import storage_errors, write_whole
+from broker.storage.retention import RetentionPlan, SegmentFacts, plan_retention
+from protocol.errors import CorruptMessageError, OffsetOutOfRangeError, StorageError
+from protocol.identifiers import NO_TIMESTAMP
+from protocol.stored.file_names import CLEANED_SUFFIX
+
+if TYPE_CHECKING:
+    from broker.storage.log_context import LogContext
+    from broker.storage.partition_log import PartitionLog
+    from broker.storage.segment import LogSegment
+
+_log = structlog.get_logger(__name__)
+
+COPY_STEP_BYTES = 1024 * 1024
+
+
+class LogTrimmer:
+    """The removing side of a PartitionLog."""
+
+    __slots__ = ("_context", "_log", "deleted")
+
+    def __init__(self, log: PartitionLog, context: LogContext) -> None:
+        self._log = log
+        self._context = context
+        self.deleted = DeletedSegments(context)
+
+    # --- the start ----------------------------------------------------------------------------
+
+    def advance_log_start(self, offset: int) -> bool:
+        """Move the log start forward; return whether it moved. Segments go with retention.
+
+        Raises:
+            OffsetOutOfRangeError: `offset` is above the high watermark.
+        """
+        log = self._log
+        if offset > log.high_watermark:
+            raise OffsetOutOfRangeError(offset, log.log_start_offset, log.high_watermark)
+        if offset <= log.log_start_offset:
+            return False
+        log.log_start_offset = offset
+        log.raise_durable_offset(offset)  # what is below the log start need not be kept
+        self._context.is_checkpoint_due = True
+        return True
+
+    def plan_retention(self, now_ms: int) -> RetentionPlan:
+        """Say for each segment why it is kept, or why it goes (R38); changes nothing.
+
+        Raises:
+            StorageError: a timestamp cannot be read.
+        """
+        log = self._log
+        segments = list(log.segments)
+        ends = [segment.base_offset for segment in segments[1:]] + [log.log_end_offset]
+        facts = [
+            self._facts(segment, end, now_ms) for segment, end in zip(segments, ends, strict=True)
+        ]
+        return plan_retention(
+            facts,
+            log.config,
+            log_start_offset=log.log_start_offset,
+            high_watermark=log.high_watermark,
+            durable_offset=log.durable_offset,
+            now_ms=now_ms,
+        )
+
+    def _facts(self, segment: LogSegment, next_base_offset: int, now_ms: int) -> SegmentFacts:
+        try:
+            largest = segment.largest_timestamp()
+        except CorruptMessageError:
+            largest = NO_TIMESTAMP  # damaged: it ages by its file
+        needs_file_time = largest == NO_TIMESTAMP or largest > now_ms
+        return SegmentFacts(
+            base_offset=segment.base_offset,
+            next_base_offset=next_base_offset,
+            size_bytes=segment.size_bytes,
+            largest_timestamp_ms=largest,
+            modified_at_ms=segment.modification_time_ms() if needs_file_time else largest,
+            is_active=segment is self._log.active,
+        )
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Remove the segments that retention says are due; return how many (R38, R39).
+
+        They leave the list, and the log start moves; then their files are renamed, oldest first, so
+        that a crash leaves a log without a hole; they are unlinked later, by `deleted`.
+
+        Raises:
+            StorageError: a timestamp cannot be read, or the active segment cannot be rolled.
+        """
+        log = self._log
+        plan = self.plan_retention(now_ms)
+        count = len(plan.deletions)
+        if not count:
+            return 0
+        if plan.roll_active:
+            log.roll()
+        gone = list(log.segments)[:count]
+        log.segments = log.segments.without(*gone)
+        first = log.segments.base_offsets[0]
+        if first > log.log_start_offset:
+            log.log_start_offset = first
+            log.raise_durable_offset(first)
+        for segment, verdict in zip(gone, plan.deletions, strict=True):
+            _log.info(
+                "segment deleted",
+                partition=str(log.topic_partition),
+                base_offset=segment.base_offset,
+                size_bytes=segment.size_bytes,
+                reason=str(verdict.deletion),
+            )
+            self._remove(segment)
+        self._context.is_checkpoint_due = True
+        return count
+
+    def _remove(self, segment: LogSegment) -> None:
+        """Let go of a segment that has left the list."""
+        log = self._log
+        log.unflushed.remove_sealed(segment)
+        log.damage.pop(segment.base_offset, None)
+        self.deleted.add(segment, log.config.file_delete_delay_ms)
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut everything at or above `offset`; return the new log end offset.
+
+        That is `offset`, or lower where a batch spans it: batches are not divided. In this order:
+        the durable offset is lowered, durably; whole segments go, newest first, their renames are
+        synced; the last one is cut and synced. A file is never cut below the high watermark in
+        place, for somebody may be sending a mapping of it: there it is replaced by a shorter copy.
+
+        Raises:
+            OffsetOutOfRangeError: `offset` is below the log start.
+            StorageError: the disk refused: the log has failed, a new start makes it whole.
+        """
+        log = self._log
+        if offset < log.log_start_offset:
+            raise OffsetOutOfRangeError(offset, log.log_start_offset, log.log_end_offset)
+        if offset >= log.log_end_offset:
+            return log.log_end_offset
+        segment = log.segments.floor(offset)
+        assert segment is not None, "the log start is in a segment"
+        found = segment.translate_offset(offset)
+        end = offset if found is None else max(min(offset, found.offset), log.log_start_offset)
+        position = segment.size_bytes if found is None else found.position
+        try:
+            if end < log.durable_offset:
+                log.lower_durable_offset(end)
+            log.unflushed.offset_max = min(log.unflushed.offset_max, end)
+            self._remove_above(segment)
+            if end < log.high_watermark:
+                segment = self._replaced(segment, position)
+            else:
+                segment.truncate_to(offset)
+            segment.records.flush()
+        except (OSError, StorageError) as error:
+            cause = error if isinstance(error, OSError) else error.__cause__
+            log.fail(cause if isinstance(cause, OSError) else OSError(str(error)))
+            raise StorageError(f"{log.topic_partition} cannot be cut: {error}") from error
+        log.end_was_cut(segment, end)
+        self._context.is_checkpoint_due = True
+        return end
+
+    def _remove_above(self, last: LogSegment) -> None:
+        log = self._log
+        gone = [each for each in log.segments if each.base_offset > last.base_offset]
+        if not gone:
+            return
+        log.segments = log.segments.without(*gone)
+        for segment in reversed(gone):
+            self._remove(segment)
+        self._context.disk.sync_directory(log.directory)
+
+    def _replaced(self, segment: LogSegment, position: int) -> LogSegment:
+        """Return a segment in the place of `segment` that holds its first bytes only.
+
+        The old file lives on, without a name, as long as somebody has it mapped.
+        """
+        log, disk = self._log, self._context.disk
+        path = segment.path
+        copy_path = path.with_name(path.name + CLEANED_SUFFIX)  # a leftover is removed at load
+        with storage_errors("write", copy_path):
+            copy = disk.open(copy_path, create=True)
+            try:
+                copy.truncate(0)
+                for start in range(0, position, COPY_STEP_BYTES):
+                    size = min(COPY_STEP_BYTES, position - start)
+                    write_whole(copy, [segment.records.read_exactly(start, size)], start)
+                copy.sync()
+            finally:
+                copy.close()
+        log.unflushed.remove_sealed(segment)
+        abandon_segment(segment)
+        with storage_errors("rename", copy_path):
+            disk.rename(copy_path, path)
+            disk.sync_directory(log.directory)
+        shorter = self._context.open_segment(
+            log.directory, segment.base_offset, log.config, active=True
+        )
+        shorter.rebuild_indexes()
+        log.segments = log.segments.replaced([segment], [shorter])
+        return shorter

@@ -1,0 +1,405 @@
+"""PartitionLog: the log of one partition: append, read, commit, cut (R28 to R30, R33, R35, R36).
+
+Owned by the event loop; nothing here waits, but for `close` and the cuts. What holds at all times:
+`log start <= last stable <= high watermark <= log end`, `recovery point <= durable <= log end`, and
+under flush policy `commit` no high watermark is set above the durable offset.
+
+How bytes become durable, and in which order, is written in `flush`.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker.storage.append_info import (
+    AppendInfo,
+    AppendRules,
+    analyze_and_validate,
+    assign_offsets,
+    trim_invalid_bytes,
+)
+from broker.storage.damage import Damage
+from broker.storage.deleted_segments import abandon_segment
+from broker.storage.flush import FlushTask
+from broker.storage.high_watermark import HighWatermark
+from broker.storage.log_config import FlushPolicy, LogConfig
+from broker.storage.log_listener import LogListener, NullListener
+from broker.storage.log_reader import LogReader, ReadLimit
+from broker.storage.log_trimmer import LogTrimmer
+from broker.storage.offset_metadata import FetchData, LogOffsetMetadata
+from broker.storage.segment import LogSegment
+from broker.storage.unflushed import Unflushed
+from protocol.errors import OutOfOrderSequenceError, StorageError
+from protocol.identifiers import TopicPartition
+
+if TYPE_CHECKING:
+    from broker.storage.disk import DiskFile
+    from broker.storage.durable_offsets import DurableOffsets, DurableSlot
+    from broker.storage.leader_epochs import LeaderEpochs
+    from broker.storage.log_context import LogContext
+    from broker.storage.segments import Segments
+
+
+class PartitionLog:
+    """The log of one partition. Made by `log_loader`, which reads or creates its directory."""
+
+    __slots__ = (
+        "_context", "_durable_slot", "_epochs", "_follows_log_end",
+        "_loaded_end_offset", "_reader", "_refusal", "_rules",
+        "active", "config", "damage", "directory", "durable_offset", "is_closed", "leader_epoch",
+        "listener", "log_end_offset", "log_start_offset", "recovery_point", "segments", "topic_id",
+        "topic_partition", "trimmer", "unflushed", "watermark",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        context: LogContext,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        directory: Path,
+        config: LogConfig,
+        segments: Segments,
+        epochs: LeaderEpochs,
+        *,
+        log_start_offset: int,
+        log_end_offset: int,
+        damage: tuple[Damage, ...] = (),
+    ) -> None:
+        """Take over a log that was loaded: all that the segments hold is durable.
+
+        Args:
+            segments: At least one; the last is active, and `log_end_offset` is its end.
+        """
+        active = segments.active
+        assert active is not None
+        self._context = context
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.listener: LogListener = NullListener()
+        self.segments = segments
+        """Replaced whole on each change, so that a reader goes on with the one it has."""
+        self.active: LogSegment = active
+        self.leader_epoch = epochs.latest
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.durable_offset = log_end_offset
+        self.recovery_point = log_end_offset
+        """What the next checkpoint says: nothing below has to be checked after a crash."""
+        self.damage = {each.segment_base_offset: each for each in damage}
+        """By the base offset of the segment that has it."""
+        self.is_closed = False
+        self._refusal = ""  # why no append is accepted
+        self._epochs = epochs
+        self._loaded_end_offset = log_end_offset
+        self._durable_slot: DurableSlot | None = None
+        self.unflushed = Unflushed(self, context)
+        """What is written and not durable yet; for the engine's own parts."""
+        self._reader = LogReader(self)
+        self.trimmer = LogTrimmer(self, context)
+        self.watermark = HighWatermark(self)
+        self.update_config(config)
+        self.watermark.move_to(log_end_offset, self.end_metadata())
+
+    # --- appending ----------------------------------------------------------------------------
+
+    def append(
+        self,
+        batches: memoryview,
+        *,
+        expected_offset: int | None = None,
+        now_ms: int | None = None,
+    ) -> AppendInfo:
+        """Validate a set of record batches, stamp it in place, write it (R29).
+
+        All or nothing, but for a cut batch at the set's end, which is left out. What is written is
+        not durable yet: see `flush`, and `high_watermark` for what is committed.
+
+        Args:
+            batches: Writable; offsets, epochs and (LogAppendTime) times are put into it.
+            expected_offset: Append only if the log ends there.
+            now_ms: The wall clock, where the caller has just read it.
+
+        Raises:
+            OutOfOrderSequenceError: LEO is not `expected_offset`.
+            CorruptMessageError, InvalidRecordError, ...: see `analyze_and_validate`.
+            StorageError: the disk refused, and nothing was written; or the log is closed or failed.
+        """
+        if self._refusal:
+            raise StorageError(f"{self.topic_partition} {self._refusal}")
+        first_offset = self.log_end_offset
+        if expected_offset is not None and expected_offset != first_offset:
+            raise OutOfOrderSequenceError(
+                f"{self.topic_partition} ends at offset {first_offset}, not {expected_offset}"
+            )
+        if now_ms is None:
+            now_ms = self._context.clock.now_ms()
+        info = analyze_and_validate(batches, self._rules, now_ms, first_offset)
+        size = info.valid_bytes
+        if size != len(batches):
+            batches = trim_invalid_bytes(batches, info)
+        active = self.active
+        # Sequence numbers of idempotent producers are to be checked here, before a byte is changed.
+        if active.should_roll(size, info.last_offset, info.max_timestamp, now_ms):
+            active = self.roll()
+        assign_offsets(batches, info, self.leader_epoch)
+        active.append(
+            info.last_offset, info.max_timestamp, info.offset_of_max_timestamp, (batches,), size
+        )
+        self.log_end_offset = info.last_offset + 1
+        unflushed = self.unflushed
+        unflushed.size_bytes += size
+        if not unflushed.is_noted and unflushed.size_bytes > unflushed.notice_bytes:
+            unflushed.note()
+        if self._follows_log_end:
+            if active.size_bytes >= unflushed.writeback_at:
+                self.listener.unflushed(self)
+            self.watermark.move_to(self.log_end_offset)
+        return info
+
+    def roll(self) -> LogSegment:
+        """Seal the active segment, begin a new one at LEO, and return that (R27).
+
+        The sealed one is due to be flushed at once, under every policy. An empty active segment is
+        left as it is: rolling twice is rolling once.
+
+        Raises:
+            StorageError: the new one cannot be made; the old one stays active.
+        """
+        if self._refusal:
+            raise StorageError(f"{self.topic_partition} {self._refusal}")
+        sealed = self.active
+        if sealed.base_offset == self.log_end_offset:
+            return sealed
+        active = self._context.open_segment(
+            self.directory, self.log_end_offset, self.config, create=True, active=True
+        )
+        sealed.seal()
+        self.segments = self.segments.with_added(active)
+        self.active = active
+        self.unflushed.writeback_at = self._context.options.writeback_bytes
+        self.unflushed.add_sealed(sealed)
+        self.unflushed.add_directory(self.directory)
+        # A snapshot of the producers' state is to be written here, as Kafka does at each roll.
+        self.unflushed.note()
+        return active
+
+    # --- flushing -----------------------------------------------------------------------------
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """Written and not durable; what a running flush covers included."""
+        return self.unflushed.size_bytes
+
+    @property
+    def flush_due_at(self) -> float | None:
+        """When the log is to be flushed, on the monotonic clock; None if that is not yet known."""
+        return self.unflushed.due_at
+
+    def flush_task(self) -> FlushTask | None:
+        """Return a flush of all there is, to be run in a thread; None: nothing, or not now.
+
+        At most one is out at a time. It goes back to `flush_completed` or `flush_failed`.
+        """
+        if self._refusal:
+            return None
+        try:
+            return self.unflushed.begin()
+        except OSError as error:
+            self.fail(error)
+            return None
+
+    def flush_completed(self, task: FlushTask) -> None:
+        """Take note that a task has run: what it covers is durable, and may be committed."""
+        offset = self.unflushed.finish(task)
+        if self.is_closed:
+            return
+        self.raise_durable_offset(offset)
+        if not self._follows_log_end and offset > self.watermark.offset:
+            is_whole = offset == task.end.message_offset
+            self.watermark.move_to(offset, task.end if is_whole else None)
+        if task.files:  # a segment was sealed: the recovery point is worth writing down
+            self._context.is_checkpoint_due = True
+        self.unflushed.note()
+
+    def flush_failed(self, task: FlushTask, error: OSError) -> None:
+        """Take note that a sync failed: final. Nothing is acknowledged or appended any more."""
+        self.unflushed.finish(task)
+        self.fail(error)
+
+    def fail(self, error: OSError) -> None:
+        """Accept nothing any more, and tell the listener. What is committed stays readable."""
+        self._refusal = f"has failed: {error.strerror or error}"
+        self.listener.log_failed(self, error)
+
+    def flush(self) -> None:
+        """Flush in place, blocking: at the end, and where bytes are cut.
+
+        Raises:
+            OSError: final, as `flush_failed` says.
+        """
+        assert self.unflushed.task is None, "a flush is under way"
+        task = self.flush_task()
+        if task is None:
+            return
+        try:
+            task.run()
+        except OSError as error:
+            self.flush_failed(task, error)
+            raise
+        self.flush_completed(task)
+
+    def writeback_due(self) -> tuple[DiskFile, int, int] | None:
+        """Return file, position and size of what the kernel should start to write, if anything.
+
+        For `DiskFile.start_writeback`, in a thread: it may block. Each byte is named once.
+        """
+        return None if self._refusal else self.unflushed.writeback_due()
+
+    def raise_durable_offset(self, offset: int) -> None:
+        """Note that everything below `offset` is durable, or need not be; never lowers it."""
+        if offset <= self.durable_offset:
+            return
+        assert offset <= self.log_end_offset, (offset, self.log_end_offset)
+        self.durable_offset = offset
+        self.recovery_point = offset
+        if self._durable_slot is not None:
+            self._durable_slot.set(offset)
+
+    def lower_durable_offset(self, offset: int) -> None:
+        """Set it back, durably on return: before anything at or above `offset` is cut.
+
+        Raises:
+            OSError: final; nothing may be cut.
+        """
+        self.durable_offset = offset
+        self.recovery_point = offset
+        if self._durable_slot is not None:
+            self._durable_slot.lower(offset)
+
+    def keep_durable_offset_in(self, durable_offsets: DurableOffsets) -> None:
+        """Take a slot in the data directory's file of durable offsets."""
+        self._durable_slot = durable_offsets.add(
+            self.topic_id, self.topic_partition.partition, self.durable_offset
+        )
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        limit: ReadLimit = ReadLimit.HIGH_WATERMARK,
+        min_one: bool = True,
+    ) -> FetchData:
+        """Return slices of the segment files from `offset` on; see `LogReader.read` (R30)."""
+        return self._reader.read(offset, max_bytes, limit, min_one=min_one)
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """Return (timestamp, offset) of the first record that is late enough (R33)."""
+        return self._reader.offset_for_timestamp(timestamp_ms)
+
+    def segment_base_offsets_below(self, offset: int, count: int) -> list[int]:
+        """Return up to `count` base offsets of segments below `offset`, newest first."""
+        return self._reader.segment_base_offsets_below(offset, count)
+
+    def offset_metadata(self, offset: int) -> LogOffsetMetadata:
+        """Return an offset with its place in the files (R35); see `LogReader.metadata`."""
+        return self._reader.metadata(offset)
+
+    def end_metadata(self) -> LogOffsetMetadata:
+        """Return LEO with its place."""
+        active = self.active
+        return LogOffsetMetadata(self.log_end_offset, active.base_offset, active.size_bytes)
+
+    # --- cutting ------------------------------------------------------------------------------
+
+    def advance_log_start(self, offset: int) -> bool:
+        """Move the log start forward, up to the high watermark; see `LogTrimmer`."""
+        self.check_open()
+        return self.trimmer.advance_log_start(offset)
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Remove the segments that are due; return how many (R38); see `LogTrimmer`."""
+        return 0 if self._refusal else self.trimmer.delete_old_segments(now_ms)
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut everything at or above `offset`; return the new LEO; see `LogTrimmer`."""
+        if self._refusal:
+            raise StorageError(f"{self.topic_partition} {self._refusal}")
+        return self.trimmer.truncate_to(offset)
+
+    def end_was_cut(self, active: LogSegment, end: int) -> None:
+        """Take over what a truncation has made: `active` is the last segment, and ends at `end`."""
+        self.active = active
+        self.log_end_offset = end
+        self.unflushed.recount(active)
+        self._epochs.truncate_to(end)
+        self.watermark.forget_metadata()
+        if self.watermark.offset > end:
+            self.watermark.move_to(end)
+        self.unflushed.note()
+
+    def update_config(self, config: LogConfig) -> None:
+        """Take over changed settings: from the next append, flush or retention round on."""
+        self.config = config
+        self._rules = AppendRules(config)
+        self._follows_log_end = config.flush_policy is not FlushPolicy.COMMIT
+        for segment in self.segments:
+            segment.update_config(config)
+        if self._follows_log_end:
+            self.watermark.move_to(self.log_end_offset)
+        self.unflushed.policy_changed()
+
+    def close(self) -> None:
+        """Flush, trim the indexes, close the files. A second call does nothing.
+
+        Raises:
+            OSError: a sync failed: the stop is not a clean one.
+        """
+        if self.is_closed:
+            return
+        if not self._refusal:
+            if self.log_end_offset != self._loaded_end_offset:
+                self.active.seal()
+                self.unflushed.add_sealed(self.active)
+            self.flush()
+        self._end("is closed")
+        for segment in self.segments:
+            segment.close()
+
+    def abandon(self) -> None:
+        """Close the files and save nothing: the partition is being deleted."""
+        self._end("is deleted")
+        for segment in self.segments:
+            abandon_segment(segment)
+        self.trimmer.deleted.take_due(math.inf)
+
+    def _end(self, refusal: str) -> None:
+        self.is_closed = True
+        self._refusal = refusal
+        self.unflushed.drop()
+
+    def check_open(self) -> None:
+        """Raise StorageError if the log is closed."""
+        if self.is_closed:
+            raise StorageError(f"{self.topic_partition} is closed")
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed and visible."""
+        return self.watermark.offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Everything below is committed and of a decided transaction."""
+        return self.watermark.last_stable_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all batches; indexes not counted."""
+        return sum(segment.size_bytes for segment in self.segments)

@@ -1,0 +1,31 @@
+"""StorageOptions: what the storage engine must know that is no topic's setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from broker.storage.file_handles import MAPPED_FILES_MAX, OPEN_FILES_MAX
+
+MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageOptions:
+    """The same for every log of a broker; immutable."""
+
+    open_files_max: int = OPEN_FILES_MAX
+    """Files held open per data directory; those with unflushed bytes may exceed it."""
+    mapped_files_max: int = MAPPED_FILES_MAX
+    """Sealed segments mapped for sending, per data directory."""
+    map_files: bool = True
+    """False where mapped bytes would be copied anyway (plain asyncio joins them in Python)."""
+    index_cache_bytes: int = 64 * MIB
+    """Memory for the indexes of sealed segments, per data directory."""
+    retention_check_ms: int = 300_000
+    checkpoint_interval_ms: int = 1_000
+    """How often recovery points are checkpointed and the durable offsets synced."""
+    unflushed_bytes_max: int = 64 * MIB
+    """With more than this unflushed a log is flushed under every policy: it bounds recovery."""
+    writeback_bytes: int = 8 * MIB
+    """The kernel is asked to start writing each time this much was appended: bounds dirty pages."""
