@@ -87,11 +87,12 @@ class CheckpointTask:
 class Checkpoints:
     """Reads and writes the checkpoint files of one data directory."""
 
-    __slots__ = ("_disk", "directory", "written")
+    __slots__ = ("_disk", "_kept", "directory", "written")
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         self._disk = disk
         self.directory = directory
+        self._kept: dict[str, Offsets] = {name: {} for name in CHECKPOINT_FILES}
         self.written: dict[str, Offsets] = {}
         """What each file is known to say; changed by the task that runs, one at a time."""
 
@@ -99,11 +100,17 @@ class Checkpoints:
         """Return what one of the files says."""
         return read_offset_checkpoint(self._disk, self.directory / name)
 
+    def keep(self, partitions: Iterable[TopicPartition]) -> None:
+        """Have what the files say of partitions that are not loaded written again each time."""
+        for name in CHECKPOINT_FILES:
+            offsets = self.read(name)
+            self._kept[name] = {each: offsets[each] for each in partitions if each in offsets}
+
     def task(self, logs: Iterable[PartitionLog]) -> CheckpointTask:
         """Take a snapshot of the logs' offsets. At most one task may be under way at a time."""
-        recovery_points: Offsets = {}
-        log_starts: Offsets = {}
-        high_watermarks: Offsets = {}
+        recovery_points = dict(self._kept[RECOVERY_POINT_CHECKPOINT])
+        log_starts = dict(self._kept[LOG_START_CHECKPOINT])
+        high_watermarks = dict(self._kept[HIGH_WATERMARK_CHECKPOINT])
         for log in logs:
             topic_partition = log.topic_partition
             recovery_points[topic_partition] = log.recovery_point

@@ -20,23 +20,37 @@ _log = structlog.get_logger(__name__)
 
 
 class UnlinkTask:
-    """Files to be removed; run in a thread, for unlinking a large file takes long."""
+    """Files and directories to be removed; run in a thread: unlinking a large file takes long."""
 
-    __slots__ = ("_disk", "paths")
+    __slots__ = ("_disk", "directories", "paths")
 
-    def __init__(self, disk: Disk, paths: Iterable[Path]) -> None:
+    def __init__(self, disk: Disk, paths: Iterable[Path], directories: Iterable[Path] = ()) -> None:
+        """Args:
+        directories: Removed with the files in them; there are no directories in those.
+        """
         self._disk = disk
         self.paths = tuple(paths)
+        self.directories = tuple(directories)
 
     def run(self) -> None:
-        """Unlink them. One that is missing is no error; others are logged, and left."""
+        """Remove them. What cannot be removed is logged, and stays until the next start."""
         for path in self.paths:
+            self._unlink(path)
+        for directory in self.directories:
             try:
-                self._disk.unlink(path)
-            except FileNotFoundError:
-                pass  # most segments lack some kind of file
+                for name in self._disk.list_directory(directory):
+                    self._unlink(directory / name)
+                self._disk.remove_directory(directory)
             except OSError as error:
-                _log.warning("a deleted file stays", path=str(path), error=str(error))
+                _log.warning("a deleted partition stays", path=str(directory), error=str(error))
+
+    def _unlink(self, path: Path) -> None:
+        try:
+            self._disk.unlink(path)
+        except FileNotFoundError:
+            pass  # most segments lack some kind of file
+        except OSError as error:
+            _log.warning("a deleted file stays", path=str(path), error=str(error))
 
 
 class DeletedSegments:

@@ -36,7 +36,8 @@ class Hints(NamedTuple):
 
     is_clean: bool
     """The broker before stopped in order."""
-    recovery_point: int
+    recovery_point: int | None
+    """None: its checkpoint does not say."""
     log_start_offset: int
     durable_offset: int | None
 
@@ -112,15 +113,15 @@ def load_log(
     base_offsets = finish_leftovers(context, directory, config)
     durable_offset = hints.durable_offset
     least_end_offset = max(hints.log_start_offset, durable_offset or 0)
+    recovery_point = hints.recovery_point or 0
     if not base_offsets:  # a new one, in the place of all that is gone
-        base_offset = max(least_end_offset, hints.recovery_point)
+        base_offset = max(least_end_offset, recovery_point)
         context.open_segment(directory, base_offset, config, create=True).close()
         base_offsets = (base_offset,)
     recovered = None
     if hints.is_clean:
-        recovered = _load_clean(context, directory, base_offsets, config, least_end_offset)
+        recovered = _load_clean(context, directory, base_offsets, config, hints)
     if recovered is None:
-        recovery_point = hints.recovery_point
         if durable_offset is not None:  # of a cut, the slot knows first
             recovery_point = min(recovery_point, durable_offset)
         recovered = recover_segments(
@@ -150,16 +151,22 @@ def _load_clean(
     directory: Path,
     base_offsets: tuple[int, ...],
     config: LogConfig,
-    least_end_offset: int,
+    hints: Hints,
 ) -> Recovered | None:
-    """Open the segments after a clean stop; None if the log does not end as one leaves it."""
+    """Open the segments after a clean stop; None if the log is not as one leaves it.
+
+    That is: its end is not sound, offsets are missing, or not all of it lies below the recovery
+    point, as where damage is known (`PartitionLog.recovery_point`).
+    """
     active_base = base_offsets[-1]
     segments = [
         context.open_segment(directory, base_offset, config, active=base_offset == active_base)
         for base_offset in base_offsets
     ]
     log_end_offset = check_clean_segments(segments)
-    if log_end_offset is None or log_end_offset < least_end_offset:
+    if log_end_offset is None or log_end_offset < (hints.durable_offset or 0):
+        return None
+    if hints.recovery_point is not None and hints.recovery_point < log_end_offset:
         return None
     for segment in segments[:-1]:
         segment.records.seal()

@@ -166,13 +166,25 @@ class LogTrimmer:
             else:
                 segment.truncate_to(offset)
             segment.records.flush()
+            log.epochs.truncate_to(end)
         except (OSError, StorageError) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
             log.fail(cause if isinstance(cause, OSError) else OSError(str(error)))
             raise StorageError(f"{log.topic_partition} cannot be cut: {error}") from error
-        log.end_was_cut(segment, end)
-        self._context.is_checkpoint_due = True
+        self._take_over_end(segment, end)
         return end
+
+    def _take_over_end(self, active: LogSegment, end: int) -> None:
+        """Go on with what the cut has made: `active` is the last segment, and ends at `end`."""
+        log = self._log
+        log.active = active
+        log.log_end_offset = end
+        log.unflushed.recount(active)
+        log.watermark.forget_metadata()
+        if log.watermark.offset > end:
+            log.watermark.move_to(end)
+        self._context.is_checkpoint_due = True
+        log.unflushed.note()
 
     def _remove_above(self, last: LogSegment) -> None:
         log = self._log

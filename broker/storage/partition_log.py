@@ -47,11 +47,11 @@ class PartitionLog:
     """The log of one partition. Made by `log_loader`, which reads or creates its directory."""
 
     __slots__ = (
-        "_context", "_durable_slot", "_epochs", "_follows_log_end",
-        "_loaded_end_offset", "_reader", "_refusal", "_rules",
-        "active", "config", "damage", "directory", "durable_offset", "is_closed", "leader_epoch",
-        "listener", "log_end_offset", "log_start_offset", "recovery_point", "segments", "topic_id",
-        "topic_partition", "trimmer", "unflushed", "watermark",
+        "_context", "_durable_slot", "_follows_log_end", "_loaded_end_offset", "_reader",
+        "_refusal", "_rules", "active", "config", "damage", "directory", "durable_offset", "epochs",
+        "is_closed", "leader_epoch", "listener", "log_end_offset", "log_start_offset",
+        "recovery_point", "segments", "topic_id", "topic_partition", "trimmer", "unflushed",
+        "watermark",
     )  # fmt: skip
 
     def __init__(
@@ -86,14 +86,14 @@ class PartitionLog:
         self.leader_epoch = epochs.latest
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-        self.durable_offset = log_end_offset
-        self.recovery_point = log_end_offset
-        """What the next checkpoint says: nothing below has to be checked after a crash."""
         self.damage = {each.segment_base_offset: each for each in damage}
         """By the base offset of the segment that has it."""
+        self.durable_offset = self.recovery_point = log_end_offset
+        """The recovery point is for the next checkpoint: after a crash, check from there on."""
+        self._set_durable_offset(log_end_offset)
         self.is_closed = False
         self._refusal = ""  # why no append is accepted
-        self._epochs = epochs
+        self.epochs = epochs
         self._loaded_end_offset = log_end_offset
         self._durable_slot: DurableSlot | None = None
         self.unflushed = Unflushed(self, context)
@@ -264,8 +264,7 @@ class PartitionLog:
         if offset <= self.durable_offset:
             return
         assert offset <= self.log_end_offset, (offset, self.log_end_offset)
-        self.durable_offset = offset
-        self.recovery_point = offset
+        self._set_durable_offset(offset)
         if self._durable_slot is not None:
             self._durable_slot.set(offset)
 
@@ -275,10 +274,14 @@ class PartitionLog:
         Raises:
             OSError: final; nothing may be cut.
         """
-        self.durable_offset = offset
-        self.recovery_point = offset
+        self._set_durable_offset(offset)
         if self._durable_slot is not None:
             self._durable_slot.lower(offset)
+
+    def _set_durable_offset(self, offset: int) -> None:
+        self.durable_offset = offset
+        # Damage keeps the recovery point below it, so that the next start finds it again.
+        self.recovery_point = min([offset, *self.damage])
 
     def keep_durable_offset_in(self, durable_offsets: DurableOffsets) -> None:
         """Take a slot in the data directory's file of durable offsets."""
@@ -332,17 +335,6 @@ class PartitionLog:
         if self._refusal:
             raise StorageError(f"{self.topic_partition} {self._refusal}")
         return self.trimmer.truncate_to(offset)
-
-    def end_was_cut(self, active: LogSegment, end: int) -> None:
-        """Take over what a truncation has made: `active` is the last segment, and ends at `end`."""
-        self.active = active
-        self.log_end_offset = end
-        self.unflushed.recount(active)
-        self._epochs.truncate_to(end)
-        self.watermark.forget_metadata()
-        if self.watermark.offset > end:
-            self.watermark.move_to(end)
-        self.unflushed.note()
 
     def update_config(self, config: LogConfig) -> None:
         """Take over changed settings: from the next append, flush or retention round on."""

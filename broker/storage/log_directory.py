@@ -1,0 +1,313 @@
+"""LogDirectory: every open log of one data directory, and the files beside them.
+
+The order of a start: lock; `meta.properties` is checked; the clean marker is removed and that is
+synced, before anything is loaded, so that a crash while loading is an unclean stop; the logs are
+loaded, and all they keep is synced; then durable offsets and checkpoints are written anew.
+The order of a stop: logs flushed and closed; checkpoints; durable offsets; only then, when all of
+it is durable, the clean marker; last the lock.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import structlog
+
+from broker.clock import Clock
+from broker.storage.checkpoint import Checkpoints, CheckpointTask
+from broker.storage.deleted_segments import UnlinkTask
+from broker.storage.directory_identity import claim_directory
+from broker.storage.disk import Disk, Lock, replace_file, storage_errors
+from broker.storage.durable_offsets import DurableOffsets, read_durable_offsets
+from broker.storage.file_handles import FileHandles
+from broker.storage.index_cache import IndexCache
+from broker.storage.log_config import LogConfig
+from broker.storage.log_context import LogContext
+from broker.storage.log_loader import Hints, create_log, load_log, read_topic_id
+from broker.storage.partition_log import PartitionLog
+from broker.storage.storage_options import StorageOptions
+from protocol.errors import DataDirectoryError, StorageError, TopicAlreadyExistsError
+from protocol.identifiers import TopicPartition
+from protocol.stored import clean_shutdown
+from protocol.stored.file_names import (
+    CLEAN_SHUTDOWN_MARKER,
+    DURABLE_OFFSETS,
+    LOCK_FILE,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    DirectoryState,
+    deleted_directory_name,
+    parse_directory_name,
+)
+from protocol.stored.meta_properties import MetaProperties
+
+_log = structlog.get_logger(__name__)
+
+KRAFT_METADATA_TOPIC = "__cluster_metadata"
+"""Of Kafka's controllers: no topic of a broker, left alone."""
+
+
+@dataclass(slots=True)
+class LoadSummary:
+    """What a start has met."""
+
+    is_clean: bool
+    logs: int = 0
+    checked_bytes: int = 0
+    """Walked by recovery."""
+    cut_bytes: int = 0
+    """Torn tails; none of it was acknowledged."""
+    seconds: float = 0.0
+
+
+class LogDirectory:
+    """The open data directory; the event loop owns it. `open` makes one, `close` ends it."""
+
+    def __init__(
+        self, context: LogContext, path: Path, lock: Lock, properties: MetaProperties
+    ) -> None:
+        """Not for callers: they use `open`."""
+        self.context = context
+        self.path = path
+        self.properties = properties
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.unavailable: dict[TopicPartition, str] = {}
+        """Partitions whose files the disk does not give, and why: they answer error 56."""
+        self.durable_offsets: DurableOffsets
+        self.checkpoints = Checkpoints(context.disk, path)
+        self.summary = LoadSummary(is_clean=False)
+        self._lock = lock
+        self._known_durable: dict[tuple[UUID, int], int] = {}
+        self._doomed: list[Path] = []  # directories of deleted partitions, to be unlinked
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: Path,
+        clock: Clock,
+        config_of: Callable[[str], LogConfig],
+        options: StorageOptions | None = None,
+        *,
+        node_id: int = 1,
+        cluster_id: str | None = None,
+        topic_id_of: Callable[[str], UUID] | None = None,
+        index_cache: IndexCache | None = None,
+        observe_flush_seconds: Callable[[float], None] | None = None,
+        create: bool = False,
+    ) -> LogDirectory:
+        """Lock the directory and load every log in it; on return all that they hold is durable.
+
+        Args:
+            config_of: Gives the settings of a topic.
+            cluster_id: None takes what the directory says, or makes one up.
+            topic_id_of: Gives the id of a topic whose directories do not say; made up without it.
+            index_cache: Shared between directories; else of its own.
+            observe_flush_seconds: Is told how long each sync of a log file took.
+            create: Make the directory if it is missing; else that is an error, for an empty
+                directory in the place of a disk that is not mounted must never pass for the data.
+
+        Raises:
+            DataDirectoryError: missing, locked, another node's, or of a newer format.
+            OSError: the disk refused; a failed sync among others.
+        """
+        options = options if options is not None else StorageOptions()
+        if not disk.is_directory(path):
+            if not create:
+                raise DataDirectoryError(f"data directory {path} is missing: is its disk mounted?")
+            disk.make_directory(path)
+            disk.sync_directory(path.parent)
+        handles = FileHandles(
+            disk,
+            options.open_files_max,
+            mapped_files_max=options.mapped_files_max if options.map_files else 0,
+            observe_flush_seconds=observe_flush_seconds,
+            monotonic=clock.monotonic,
+        )
+        cache = index_cache if index_cache is not None else IndexCache(options.index_cache_bytes)
+        context = LogContext(disk, clock, options, handles=handles, index_cache=cache)
+        lock = disk.lock(path / LOCK_FILE)
+        try:
+            properties = claim_directory(disk, path, node_id=node_id, cluster_id=cluster_id)
+            directory = cls(context, path, lock, properties)
+            directory._load(config_of, topic_id_of or _new_topic_ids())
+        except BaseException:
+            handles.close_all()
+            lock.release()
+            raise
+        return directory
+
+    # --- loading ------------------------------------------------------------------------------
+
+    def _load(
+        self, config_of: Callable[[str], LogConfig], topic_id_of: Callable[[str], UUID]
+    ) -> None:
+        disk, path = self.context.disk, self.path
+        started = self.context.clock.monotonic()
+        marker = path / CLEAN_SHUTDOWN_MARKER
+        self.summary.is_clean = disk.exists(marker)
+        if self.summary.is_clean:
+            disk.unlink(marker)
+            disk.sync_directory(path)
+        recovery_points = self.checkpoints.read(RECOVERY_POINT_CHECKPOINT)
+        log_starts = self.checkpoints.read(LOG_START_CHECKPOINT)
+        self._known_durable = read_durable_offsets(disk, path / DURABLE_OFFSETS)
+        for name in disk.list_directory(path):
+            topic_partition = self._partition_of(name)
+            if topic_partition is None:
+                continue
+            try:
+                self._load_log(
+                    path / name, topic_partition, config_of, topic_id_of,
+                    recovery_points.get(topic_partition), log_starts.get(topic_partition, 0),
+                )  # fmt: skip
+            except StorageError as error:
+                _log.error("partition not available", partition=name, error=str(error))
+                self.unavailable[topic_partition] = str(error)
+        self.checkpoints.keep(self.unavailable)
+        self._start_durable_offsets()
+        self.checkpoint_task().run()
+        self.summary.logs = len(self.logs)
+        self.summary.seconds = self.context.clock.monotonic() - started
+
+    def _partition_of(self, name: str) -> TopicPartition | None:
+        """Return the partition that a directory is of, if it is one to be loaded."""
+        parsed = parse_directory_name(name)
+        if parsed is None or not self.context.disk.is_directory(self.path / name):
+            return None
+        if parsed.state is DirectoryState.DELETE:
+            self._doomed.append(self.path / name)
+            return None
+        topic_partition = parsed.topic_partition
+        if parsed.state is not DirectoryState.CURRENT:
+            _log.warning("directory left alone", path=str(self.path / name), state=parsed.state)
+            return None
+        return None if topic_partition.topic == KRAFT_METADATA_TOPIC else topic_partition
+
+    def _load_log(
+        self,
+        directory: Path,
+        topic_partition: TopicPartition,
+        config_of: Callable[[str], LogConfig],
+        topic_id_of: Callable[[str], UUID],
+        recovery_point: int | None,
+        log_start_offset: int,
+    ) -> None:
+        topic, partition = topic_partition
+        topic_id = read_topic_id(self.context, directory, topic, topic_id_of)
+        durable_offset = self._known_durable.get((topic_id, partition))
+        hints = Hints(self.summary.is_clean, recovery_point, log_start_offset, durable_offset)
+        loaded = load_log(
+            self.context, directory, topic_partition, topic_id, config_of(topic), hints
+        )
+        self.logs[topic_partition] = loaded.log
+        self.summary.checked_bytes += loaded.checked_bytes
+        self.summary.cut_bytes += loaded.cut_bytes
+
+    def _start_durable_offsets(self) -> None:
+        """Write the file anew: what was loaded, and as it was what could not be loaded."""
+        offsets = {
+            (log.topic_id, partition.partition): log.durable_offset
+            for partition, log in self.logs.items()
+        }
+        if self.unavailable:
+            offsets = self._known_durable | offsets
+        self.durable_offsets = DurableOffsets(
+            self.context.disk,
+            self.path / DURABLE_OFFSETS,
+            [(topic_id, partition, offset) for (topic_id, partition), offset in offsets.items()],
+        )
+        for log in self.logs.values():
+            log.keep_durable_offset_in(self.durable_offsets)
+
+    # --- logs ---------------------------------------------------------------------------------
+
+    def create_log(
+        self, topic_partition: TopicPartition, topic_id: UUID, config: LogConfig
+    ) -> PartitionLog:
+        """Make the log of a new partition; see `log_loader.create_log` for what is durable when.
+
+        Raises:
+            TopicAlreadyExistsError: there is such a log.
+            StorageError: the disk refused.
+        """
+        if topic_partition in self.logs or topic_partition in self.unavailable:
+            raise TopicAlreadyExistsError(f"{topic_partition} is in {self.path}")
+        log = create_log(self.context, self.path, topic_partition, topic_id, config)
+        log.keep_durable_offset_in(self.durable_offsets)
+        self.logs[topic_partition] = log
+        return log
+
+    def delete_log(self, topic_partition: TopicPartition) -> None:
+        """Close a log and rename its directory away, durably: it will not come back.
+
+        Its files are unlinked later, by `housekeeping`; a log of the same name may be made at once.
+
+        Raises:
+            StorageError: it cannot be renamed; the log is closed all the same.
+        """
+        log = self.logs.pop(topic_partition)
+        log.abandon()
+        doomed = self.path / deleted_directory_name(topic_partition, uuid.uuid4())
+        with storage_errors("delete", log.directory):
+            self.context.disk.rename(log.directory, doomed)
+            self.context.disk.sync_directory(self.path)
+        self.durable_offsets.remove(log.topic_id, topic_partition.partition)
+        self._doomed.append(doomed)
+        self.context.is_checkpoint_due = True
+
+    def unlink_task(self, now: float) -> UnlinkTask | None:
+        """Return what may be unlinked: segments after their delay (`now` is monotonic), logs."""
+        paths: list[Path] = []
+        for log in self.logs.values():
+            if log.trimmer.deleted:
+                paths += log.trimmer.deleted.take_due(now)
+        directories, self._doomed = self._doomed, []
+        if not paths and not directories:
+            return None
+        return UnlinkTask(self.context.disk, paths, directories)
+
+    def checkpoint_task(self) -> CheckpointTask:
+        """Take a snapshot of what the checkpoint files should say; its `run` may be in a thread."""
+        self.context.is_checkpoint_due = False
+        return self.checkpoints.task(self.logs.values())
+
+    def checkpoint(self) -> None:
+        """Write the checkpoint files, in place.
+
+        Raises:
+            OSError: they have their old contents.
+        """
+        self.checkpoint_task().run()
+
+    def close(self, *, clean: bool = True) -> None:
+        """Close all logs and give the directory back.
+
+        Args:
+            clean: Flush and checkpoint everything and leave the clean marker. Without, nothing is
+                saved: the next start recovers.
+
+        Raises:
+            OSError: something could not be saved: there is no clean marker.
+            StorageError: likewise.
+        """
+        disk = self.context.disk
+        try:
+            if clean:
+                for log in self.logs.values():
+                    log.close()
+                self.checkpoint()
+                self.durable_offsets.close()
+                replace_file(disk, self.path / CLEAN_SHUTDOWN_MARKER, clean_shutdown.encode())
+        finally:
+            self.context.handles.close_all()
+            self._lock.release()
+
+
+def _new_topic_ids() -> Callable[[str], UUID]:
+    ids: dict[str, UUID] = {}
+    return lambda topic: ids.setdefault(topic, uuid.uuid4())
