@@ -9,11 +9,13 @@ from broker.ready_file import remove_ready_file, write_ready_file
 def test_given_addresses_when_written_then_they_are_json_and_nothing_else_is_left(tmp_path):
     path = tmp_path / "ready"
 
-    write_ready_file(path, {"native": ["127.0.0.1:1"], "http": []})
+    write_ready_file(path, {"native": ["127.0.0.1:1", "[::1]:1"], "http": []})
 
     assert json.loads(path.read_text()) == {
         "pid": os.getpid(),
-        "native": ["127.0.0.1:1"],
+        "native_port": 1,
+        "native": ["127.0.0.1:1", "[::1]:1"],
+        "http_port": 0,
         "http": [],
     }
     assert list(tmp_path.iterdir()) == [path]
