@@ -24,7 +24,6 @@ import structlog
 from broker.storage.disk import write_whole
 from broker.storage.file_handles import FileHandles
 from broker.storage.index_cache import IndexCache, IndexEntries
-from protocol.limits import INT32_MAX
 
 WRITE_BEHIND_ENTRIES: Final = 512
 
@@ -40,10 +39,11 @@ class IndexFile(abc.ABC):
     ENTRY_BYTES: ClassVar[int]
 
     __slots__ = (
-        "_active_entries",
         "_cache",
         "_handles",
+        "_is_dirty",
         "_written_entries",
+        "active_entries",
         "base_offset",
         "entries_max",
         "needs_rebuild",
@@ -66,8 +66,10 @@ class IndexFile(abc.ABC):
         self.size_bytes_max = self.entries_max * self.ENTRY_BYTES
         self.needs_rebuild = False
         """The file is missing, unreadable, wrong, or behind: it has to be written anew."""
-        self._active_entries: IndexEntries | None = None
+        self.active_entries: IndexEntries | None = None
+        """All entries of an active index; None of a sealed one."""
         self._written_entries = 0
+        self._is_dirty = False  # entries were written or cut since the last sync
 
     @classmethod
     def open(
@@ -119,8 +121,8 @@ class IndexFile(abc.ABC):
         A file that cannot be read, or is not a whole number of entries, answers no entries and
         sets `needs_rebuild`.
         """
-        if self._active_entries is not None:
-            return self._active_entries
+        if self.active_entries is not None:
+            return self.active_entries
         entries = self._cache.get(self)
         if entries is None:
             entries = self._read()
@@ -160,7 +162,7 @@ class IndexFile(abc.ABC):
     @property
     def is_active(self) -> bool:
         """Whether appends are possible."""
-        return self._active_entries is not None
+        return self.active_entries is not None
 
     def sanity_check(self) -> bool:
         """Whether the file can be what was written: its size, its end and its zero tail (R17).
@@ -176,23 +178,16 @@ class IndexFile(abc.ABC):
 
     # --- changes ------------------------------------------------------------------------------
 
-    def _append(self, key: int, value: int) -> None:
-        entries = self._active_entries
-        assert entries is not None, "append to the index of a sealed segment"
-        entries.keys.append(key)
-        entries.values.append(value)
-        if len(entries.keys) - self._written_entries >= WRITE_BEHIND_ENTRIES:
-            self.write_out()
-
     def write_out(self) -> None:
         """Write the entries that are in memory only. Errors set `needs_rebuild` (R18)."""
-        entries = self._active_entries
+        entries = self.active_entries
         if entries is None or self._written_entries == len(entries.keys):
             return
         start = self._written_entries
         data = self._encode(entries.keys[start:], entries.values[start:])
         try:
             file = self._handles.get(self.path, create=True)
+            self._is_dirty = True
             write_whole(file, [data], start * self.ENTRY_BYTES)
         except OSError as error:
             self._write_failed(error)
@@ -209,6 +204,7 @@ class IndexFile(abc.ABC):
         try:
             file = self._handles.get(self.path, create=True)
             if file.size() != keep_bytes:
+                self._is_dirty = True
                 file.truncate(keep_bytes)
             if size_bytes != keep_bytes:
                 file.truncate(size_bytes)
@@ -217,7 +213,7 @@ class IndexFile(abc.ABC):
 
     def activate(self) -> None:
         """Take the entries into memory and grow the file to its full size (R13)."""
-        if self._active_entries is not None:
+        if self.active_entries is not None:
             return
         entries = self._cache.get(self)
         if entries is None:
@@ -227,7 +223,7 @@ class IndexFile(abc.ABC):
                 self.needs_rebuild = True
                 entries = IndexEntries(*self._decode(b""), from_disk=True)
         self._cache.forget(self)
-        self._active_entries = entries
+        self.active_entries = entries
         self._written_entries = len(entries.keys)
         if not self.needs_rebuild:
             self.resize(self.size_bytes_max)
@@ -235,14 +231,14 @@ class IndexFile(abc.ABC):
     def reset(self) -> None:
         """Become an active, empty index of full size, to be filled from the log."""
         self._cache.forget(self)
-        self._active_entries = IndexEntries(*self._decode(b""))
+        self.active_entries = IndexEntries(*self._decode(b""))
         self._written_entries = 0
         self.needs_rebuild = False
         self._set_file_size(self.size_bytes_max, keep_bytes=0)
 
     def resize(self, size_bytes: int) -> None:
         """Give the file of an active index another full size; never below its entries (R16)."""
-        entries = self._active_entries
+        entries = self.active_entries
         assert entries is not None, "resize of the index of a sealed segment"
         self.entries_max = max(size_bytes // self.ENTRY_BYTES, len(entries.keys))
         self.size_bytes_max = self.entries_max * self.ENTRY_BYTES
@@ -251,7 +247,7 @@ class IndexFile(abc.ABC):
 
     def truncate_to_entries(self, count: int) -> None:
         """Keep the first `count` entries of an active index; its file keeps its full size (R16)."""
-        entries = self._active_entries
+        entries = self.active_entries
         assert entries is not None, "truncation of the index of a sealed segment"
         if count >= len(entries.keys):
             return
@@ -270,7 +266,7 @@ class IndexFile(abc.ABC):
         Where that fails, even the second time, the file is removed: one that lacks its last
         entries would pass for a whole one after a restart.
         """
-        entries = self._active_entries
+        entries = self.active_entries
         if entries is None:
             return
         if self.needs_rebuild and entries.is_whole:  # a write has failed: write them all again
@@ -296,29 +292,39 @@ class IndexFile(abc.ABC):
 
     def seal(self) -> None:
         """Trim the file; from now on the entries are read from it when asked for (R27)."""
-        entries = self._active_entries
+        entries = self.active_entries
         if entries is None:
             return
         self.trim_to_valid_size()
-        self._active_entries = None
+        self.active_entries = None
         if entries.is_whole or not self.needs_rebuild:
             self._cache.put(self, entries)
 
     def flush(self) -> None:
-        """Write what is in memory only, and sync the file. OSError passes through."""
+        """Write what is in memory only, and sync the file.
+
+        An index whose sync fails is removed: what it holds now, nobody knows (R18).
+        """
         self.write_out()
-        if self._handles.disk.exists(self.path):
+        if not self._is_dirty or self.needs_rebuild:
+            return
+        try:
             self._handles.get(self.path).sync()
+        except OSError as error:
+            self._write_failed(error)
+            self._remove_file()
+        self._is_dirty = False
 
     def close(self) -> None:
-        """Trim the file and let go of it (R13)."""
+        """Trim the file, sync it, and let go of it (R13)."""
         self.seal()
+        self.flush()
         self._cache.forget(self)
         self._handles.forget(self.path)
 
     def delete(self) -> None:
         """Unlink the file; one that is missing is no error."""
-        self._active_entries = None
+        self.active_entries = None
         self._cache.forget(self)
         self._handles.forget(self.path)
         try:
@@ -355,15 +361,3 @@ def words_to_bytes(numbers: Sequence[int]) -> bytes:
     if sys.byteorder == "little":
         result.byteswap()
     return result.tobytes()
-
-
-def relative_offset(offset: int, base_offset: int) -> int:
-    """Return the offset less the base.
-
-    Raises:
-        ValueError: it does not fit an index entry (B14: never wrap around).
-    """
-    relative = offset - base_offset
-    if not 0 <= relative <= INT32_MAX:
-        raise ValueError(f"offset {offset} cannot be indexed in the segment {base_offset}")
-    return relative

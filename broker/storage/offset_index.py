@@ -12,8 +12,9 @@ from bisect import bisect_left, bisect_right
 from typing import ClassVar, NamedTuple
 
 from broker.storage.index_cache import IndexEntries
-from broker.storage.index_file import IndexFile, relative_offset, words, words_to_bytes
+from broker.storage.index_file import WRITE_BEHIND_ENTRIES, IndexFile, words, words_to_bytes
 from protocol.errors import IndexFullError
+from protocol.limits import INT32_MAX
 from protocol.stored.index_entries import OFFSET_INDEX_ENTRY_BYTES
 
 
@@ -54,22 +55,28 @@ class OffsetIndex(IndexFile):
     @property
     def is_full(self) -> bool:
         """Whether the next append would be refused: roll first."""
-        return self.entries >= self.entries_max
+        return len(self.load().keys) >= self.entries_max
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry at the end.
+        """Add an entry at the end of an active index.
 
         Raises:
             IndexFullError: there is no room.
-            ValueError: the offset is not above the last entry's, or 2^31 above the base.
+            ValueError: the offset is not above the last entry's, or is 2^31 above the base.
         """
-        keys = self.load().keys
-        if len(keys) >= self.entries_max:
-            raise IndexFullError(f"{self!r} holds its {self.entries_max} entries")
-        relative = relative_offset(offset, self.base_offset)
-        if keys and relative <= keys[-1]:
-            raise ValueError(f"offset {offset} is not above the last one in {self!r}")
-        self._append(relative, position)
+        entries = self.active_entries
+        assert entries is not None, "append to the index of a sealed segment"
+        keys = entries.keys
+        count = len(keys)
+        if count >= self.entries_max:
+            raise IndexFullError(f"{self!r} holds its {count} entries")
+        relative = offset - self.base_offset
+        if not (keys[-1] if count else -1) < relative <= INT32_MAX:  # B14: never wrap around
+            raise ValueError(f"offset {offset} cannot be entered into {self!r}")
+        keys.append(relative)
+        entries.values.append(position)
+        if count - self._written_entries >= WRITE_BEHIND_ENTRIES:
+            self.write_out()
 
     def floor(self, offset: int) -> int:
         """Return the number of the last entry at or below `offset`; -1 if there is none."""

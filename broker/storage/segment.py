@@ -25,7 +25,7 @@ from broker.storage.offset_metadata import LogOffsetMetadata, OffsetPosition
 from broker.storage.segment_files import SegmentFiles
 from broker.storage.segment_lookup import SegmentLookup, TimestampOffset
 from broker.storage.segment_recovery import SegmentRecovery, Visitor, recover
-from protocol.errors import InvalidRequestError
+from protocol.errors import CorruptMessageError, IndexFullError, InvalidRequestError
 from protocol.identifiers import NO_TIMESTAMP, Buffer
 from protocol.limits import INT64_MAX, SEGMENT_BYTES_MAX, SEGMENT_OFFSET_SPAN_MAX
 
@@ -34,9 +34,10 @@ class LogSegment(SegmentFiles):
     """A segment; `base_offset` is at or below the offset of its first record."""
 
     __slots__ = (
-        "_bytes_since_index_entry", "_clock", "_created_at_ms", "_first_batch_timestamp",
-        "_index_interval_bytes", "_is_tail_known", "_jitter_share", "_largest", "_lookup",
-        "_offset_max", "_roll_after_ms", "_segment_bytes_max", "base_offset", "size_bytes",
+        "_bytes_since_index_entry", "_clock", "_first_batch_timestamp", "_index_interval_bytes",
+        "_is_index_full", "_is_tail_known", "_jitter_share", "_largest_timestamp", "_lookup",
+        "_offset_max", "_offset_of_largest_timestamp", "_roll_after_ms", "_segment_bytes_max",
+        "base_offset", "created_at_ms", "size_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -56,10 +57,13 @@ class LogSegment(SegmentFiles):
         """Of the `.log`; where the next batch goes."""
         self._offset_max = min(self.base_offset + SEGMENT_OFFSET_SPAN_MAX, INT64_MAX)
         self._jitter_share = jitter_share
-        self._created_at_ms: int = clock.now_ms()
+        self.created_at_ms: int = clock.now_ms()
+        """When this process opened or made it, or last cut it down to nothing."""
         self._first_batch_timestamp: int | None = None
         self._bytes_since_index_entry = 0
-        self._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._largest_timestamp: int = NO_TIMESTAMP
+        self._offset_of_largest_timestamp = self.base_offset
+        self._is_index_full = False
         self._is_tail_known = not self.size_bytes
         self._lookup = SegmentLookup(records, *indexes, index_cache, config.index_interval_bytes)
         self.update_config(config)
@@ -136,8 +140,9 @@ class LogSegment(SegmentFiles):
         if not self._is_tail_known:
             self._load_tail()
         position = self.records.append(buffers, size)
-        if largest_timestamp > self._largest[0]:
-            self._largest = TimestampOffset(largest_timestamp, offset_of_largest_timestamp)
+        if largest_timestamp > self._largest_timestamp:
+            self._largest_timestamp = largest_timestamp
+            self._offset_of_largest_timestamp = offset_of_largest_timestamp
         if not position:
             self._first_batch_timestamp = largest_timestamp
         if self._bytes_since_index_entry > self._index_interval_bytes:
@@ -149,17 +154,21 @@ class LogSegment(SegmentFiles):
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
         """Enter what was just appended; a full index is no reason to fail an append (B16)."""
-        if not self.offset_index.is_full:
+        try:
             self.offset_index.append(last_offset, position)
-        if not self.time_index.is_full:
-            self.time_index.append(*self._largest)
+            self.time_index.append(self._largest_timestamp, self._offset_of_largest_timestamp)
+        except IndexFullError:
+            pass  # the next append rolls; until then look-ups have further to scan
+        self._is_index_full = self.offset_index.is_full or self.time_index.is_full
 
     def _load_tail(self) -> int:
         """Read what appends go on from; return the next offset."""
-        next_offset, _, self._bytes_since_index_entry = self._lookup.tail()
-        self._largest = self._lookup.largest_timestamp()
+        tail = self._lookup.tail()
+        self._largest_timestamp, self._offset_of_largest_timestamp = tail.largest
+        self._bytes_since_index_entry = tail.unindexed_bytes
+        self._is_index_full = self.offset_index.is_full or self.time_index.is_full
         self._is_tail_known = True
-        return next_offset
+        return tail.next_offset
 
     def should_roll(self, size: int, last_offset: int, largest_timestamp: int, now_ms: int) -> bool:
         """Whether batches of these bytes belong into a new segment (R26).
@@ -179,17 +188,12 @@ class LogSegment(SegmentFiles):
         if first_timestamp >= 0 and largest_timestamp >= 0:
             age_ms = largest_timestamp - first_timestamp
         else:
-            age_ms = now_ms - self._created_at_ms
+            age_ms = now_ms - self.created_at_ms
         if age_ms > self._roll_after_ms:
             return True
-        return self.offset_index.is_full or self.time_index.is_full
+        return self._is_index_full
 
     # --- facts --------------------------------------------------------------------------------
-
-    @property
-    def created_at_ms(self) -> int:
-        """When this process opened or made it, or last cut it down to nothing."""
-        return self._created_at_ms
 
     def first_batch_timestamp(self) -> int:
         """Return the largest timestamp of the first batch; -1 if there is none.
@@ -207,11 +211,14 @@ class LogSegment(SegmentFiles):
     def largest_timestamp(self) -> int:
         """Return the largest timestamp; without one above 0, the modification time (R20).
 
-        Errors as `next_offset`.
+        Of a segment with a damaged end, the largest that its time index tells.
         """
         if not self._is_tail_known:
-            self._load_tail()
-        largest = self._largest.timestamp
+            try:
+                self._load_tail()
+            except CorruptMessageError:
+                self._largest_timestamp = self._lookup.last_time_entry().timestamp
+        largest = self._largest_timestamp
         return largest if largest > 0 else self.modification_time_ms()
 
     def next_offset(self) -> int:
@@ -306,9 +313,9 @@ class LogSegment(SegmentFiles):
         found, self._bytes_since_index_entry = recover(
             self.records, self.base_offset, builder, visitor
         )
-        self._largest = TimestampOffset(
-            builder.largest_timestamp, builder.offset_of_largest_timestamp
-        )
+        self._largest_timestamp = builder.largest_timestamp
+        self._offset_of_largest_timestamp = builder.offset_of_largest_timestamp
+        self._is_index_full = self.offset_index.is_full or self.time_index.is_full
         self._is_tail_known = True
         self._first_batch_timestamp = None
         if not was_active:
@@ -326,6 +333,8 @@ class LogSegment(SegmentFiles):
             StorageError: the disk refused.
             BatchCorruptError: the log is damaged on the way there.
         """
+        if not self._is_tail_known:
+            self._load_tail()
         found = self.translate_offset(offset)
         self.activate()
         self._bytes_since_index_entry = 0
@@ -346,9 +355,10 @@ class LogSegment(SegmentFiles):
         if offset <= self._offset_max:
             self.offset_index.truncate_to(offset)
             self.time_index.truncate_to(offset)
-            self._largest = self._lookup.largest_timestamp()
+            self._load_tail()
+            self._bytes_since_index_entry = 0
         if not position:
-            self._created_at_ms = self._clock.now_ms()
+            self.created_at_ms = self._clock.now_ms()
             self._first_batch_timestamp = None
         return cut_bytes
 
@@ -369,8 +379,12 @@ class LogSegment(SegmentFiles):
         self.records.seal()
 
     def _seal_indexes(self) -> None:
-        if self.time_index.is_active and self.time_index.entries < self.time_index.entries_max:
-            self.time_index.append(*self._largest, last=True)
+        time_index = self.time_index
+        if time_index.is_active:
+            if time_index.entries >= time_index.entries_max:  # today's setting is a smaller one
+                time_index.resize(time_index.size_bytes_max + time_index.ENTRY_BYTES)
+            offset = self._offset_of_largest_timestamp
+            time_index.append(self._largest_timestamp, offset, last=True)
         self.offset_index.seal()
         self.time_index.seal()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker.storage.disk import storage_errors
-from broker.storage.file_records import FileRecords
 from broker.storage.file_handles import FileHandles
+from broker.storage.file_records import FileRecords
 from broker.storage.index_cache import IndexCache
 from broker.storage.offset_index import OffsetIndex
 from broker.storage.time_index import TimeIndex

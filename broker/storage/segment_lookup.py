@@ -31,7 +31,6 @@ from broker.storage.segment_recovery import SegmentWalk, rebuild_indexes
 from broker.storage.time_index import TimeIndex
 from protocol import legacy_message_set, record_batch
 from protocol.errors import BatchCorruptError, CorruptMessageError
-from protocol.identifiers import NO_TIMESTAMP
 
 _log = structlog.get_logger(__name__)
 
@@ -41,6 +40,17 @@ class TimestampOffset(NamedTuple):
 
     timestamp: int
     offset: int
+
+
+class Tail(NamedTuple):
+    """The end of a segment: what appends go on from."""
+
+    next_offset: int
+    """After the last batch; the base offset if there is none."""
+    largest: TimestampOffset
+    """The largest timestamp of the whole segment; -1 if there is none."""
+    unindexed_bytes: int
+    """From the batch of the last index entry to the end."""
 
 
 class SegmentLookup:
@@ -76,7 +86,13 @@ class SegmentLookup:
         Raises:
             BatchCorruptError, BatchTruncatedError: the log is damaged on the way there.
         """
-        position, number = self._floor_position(offset)
+        entries = self.offset_index.active_entries
+        if entries is not None:
+            number = bisect_right(entries.keys, offset - self.base_offset) - 1
+        if entries is not None and number >= entries.disk_entries:  # the usual case, made short
+            position = entries.values[number]
+        else:
+            position, number = self._floor_position(offset)
         try:
             return self._records.search_for(offset, max(position, from_position))
         except CorruptMessageError:
@@ -167,40 +183,41 @@ class SegmentLookup:
         if position < self._records.size_bytes:
             raise BatchCorruptError(position, f"no batch is here, in {self._records.path}")
 
-    def tail(self) -> tuple[int, TimestampOffset, int]:
-        """Scan from the last index entry on (R24).
-
-        Returns:
-            The next offset; the largest timestamp met and the last offset of its batch (-1 and the
-            base offset if there is none); the bytes since the last index entry.
+    def tail(self) -> Tail:
+        """Find where the segment ends, by a scan from the last index entry on (R20, R24).
 
         Raises:
             BatchCorruptError: the log is damaged there.
         """
+        largest = self.last_time_entry()
+        tail = self._scan_tail(largest)
+        if tail.largest.timestamp > largest.timestamp and not self.time_index.is_active:
+            # What seals an index enters the largest: the last entries are lost.
+            self.rebuild_indexes("the time index has lost its end")
+            tail = self._scan_tail(self.last_time_entry())
+        return tail
+
+    def _scan_tail(self, largest: TimestampOffset) -> Tail:
         start, _ = self._floor_position(self.base_offset + 2**31)
-        next_offset, largest = self.base_offset, TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        next_offset = self.base_offset
         for _, header in self.headers(start):
             next_offset = header.next_offset
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, next_offset - 1)
-        return next_offset, largest, self._records.size_bytes - start
+        return Tail(next_offset, largest, self._records.size_bytes - start)
 
     # --- timestamps ---------------------------------------------------------------------------
 
-    def largest_timestamp(self) -> TimestampOffset:
-        """Return the largest timestamp of all batches, and an offset of its batch (R20).
+    def last_time_entry(self) -> TimestampOffset:
+        """Return the time index's last entry; (-1, base offset) if there is none.
 
-        (-1, base offset) if there is none. Errors as `tail`.
+        Raises:
+            BatchCorruptError: the log is damaged where it would have to be compared with it.
         """
         entries = self._time_entries()
-        number = len(entries.keys) - 1
-        if not self._is_time_entry_right(entries, number):
-            entries = self._rebuilt_time_entries()
-            number = len(entries.keys) - 1
-        _, largest, _ = self.tail()
-        if number >= 0 and entries.keys[number] >= largest.timestamp:
-            return TimestampOffset(entries.keys[number], self.base_offset + entries.values[number])
-        return largest
+        if not self._is_time_entry_right(entries, len(entries.keys) - 1):
+            self._rebuilt_time_entries()
+        return TimestampOffset(*self.time_index.last_entry)
 
     def offset_for_timestamp(self, timestamp_ms: int, from_offset: int) -> TimestampOffset | None:
         """Return the first record, in log order, that is late enough (R33); None if none is.

@@ -12,9 +12,10 @@ from sys import byteorder
 from typing import ClassVar, NamedTuple
 
 from broker.storage.index_cache import IndexEntries
-from broker.storage.index_file import IndexFile, relative_offset, words, words_to_bytes
+from broker.storage.index_file import WRITE_BEHIND_ENTRIES, IndexFile, words, words_to_bytes
 from protocol.errors import IndexFullError
 from protocol.identifiers import NO_TIMESTAMP
+from protocol.limits import INT32_MAX
 from protocol.stored.index_entries import TIME_INDEX_ENTRY_BYTES
 
 _HIGH, _LOW = (1, 0) if byteorder == "little" else (0, 1)
@@ -62,7 +63,7 @@ class TimeIndex(IndexFile):
     @property
     def is_full(self) -> bool:
         """Whether to roll first. The last place is kept for the entry that `seal` adds."""
-        return self.entries >= self.entries_max - 1
+        return len(self.load().keys) >= self.entries_max - 1
 
     def append(self, timestamp: int, offset: int, *, last: bool = False) -> bool:
         """Add an entry, if it is above the last one (R14); return whether it was.
@@ -74,14 +75,21 @@ class TimeIndex(IndexFile):
             IndexFullError: there is no room.
             ValueError: the offset is 2^31 above the base, or below it.
         """
-        entries = self.load()
+        entries = self.active_entries
+        assert entries is not None, "append to the index of a sealed segment"
         keys, values = entries.keys, entries.values
-        relative = relative_offset(offset, self.base_offset)
-        if timestamp <= (keys[-1] if keys else NO_TIMESTAMP) or (keys and relative < values[-1]):
+        count = len(keys)
+        relative = offset - self.base_offset
+        if not 0 <= relative <= INT32_MAX:  # B14: never wrap around
+            raise ValueError(f"offset {offset} cannot be entered into {self!r}")
+        if timestamp <= (keys[-1] if count else NO_TIMESTAMP) or (count and relative < values[-1]):
             return False
-        if len(keys) >= self.entries_max - (not last):
-            raise IndexFullError(f"{self!r} holds its {self.entries_max} entries")
-        self._append(timestamp, relative)
+        if count >= self.entries_max - (not last):
+            raise IndexFullError(f"{self!r} holds {count} of {self.entries_max} entries")
+        keys.append(timestamp)
+        values.append(relative)
+        if count - self._written_entries >= WRITE_BEHIND_ENTRIES:
+            self.write_out()
         return True
 
     def floor(self, timestamp: int) -> int:
