@@ -165,16 +165,33 @@ class IndexFile(abc.ABC):
         return self.active_entries is not None
 
     def sanity_check(self) -> bool:
-        """Whether the file can be what was written: its size, its end and its zero tail (R17).
+        """Whether the file can be what was written: its size, its end, no zero tail (R17).
 
-        False means that the segment has to rebuild it, and sets `needs_rebuild`. Entries before
-        the last two are not looked at: each is checked against the log when it is used.
+        False means that the segment has to rebuild it, and sets `needs_rebuild`. Only the end of a
+        sealed index is read: every entry is checked against the log when it is used.
         """
-        if not self.needs_rebuild and not self._has_sane_end(self.load()):
+        entries = self.active_entries or self._cache.get(self)
+        if entries is None and not self.needs_rebuild:
+            entries = self._read_end()
+        if entries is None or not self._has_sane_end(entries):
             self.needs_rebuild = True
         if self.needs_rebuild:
             self._cache.forget(self)
         return not self.needs_rebuild
+
+    def _read_end(self) -> IndexEntries | None:
+        """Return the last two entries of a sealed index; None where the file cannot be right."""
+        try:
+            file = self._handles.get(self.path)
+            size_bytes = file.size()
+            start = max(0, size_bytes - 2 * self.ENTRY_BYTES)
+            data = file.read(size_bytes - start, start)
+        except OSError:
+            return None
+        is_zero = not any(data[-self.ENTRY_BYTES :])
+        if size_bytes % self.ENTRY_BYTES or (is_zero and size_bytes > self.ENTRY_BYTES):
+            return None
+        return IndexEntries(*self._decode(data), from_disk=True)
 
     # --- changes ------------------------------------------------------------------------------
 

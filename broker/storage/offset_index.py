@@ -112,3 +112,7 @@ class OffsetIndex(IndexFile):
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above `offset` (R16)."""
         self.truncate_to_entries(bisect_left(self.load().keys, offset - self.base_offset))
+
+    def truncate_to_position(self, position: int) -> None:
+        """Drop the entries for what lies at or behind a position."""
+        self.truncate_to_entries(bisect_left(self.load().values, position))

@@ -287,14 +287,6 @@ class LogSegment(SegmentFiles):
 
     # --- recovery -----------------------------------------------------------------------------
 
-    def sanity_check(self) -> bool:
-        """Whether both indexes can be what was written (R17); False: they get rebuilt.
-
-        That is done by `rebuild_indexes`, at the latest by the first look-up.
-        """
-        results = [index.sanity_check() for index in (self.offset_index, self.time_index)]
-        return all(results)
-
     def rebuild_indexes(self) -> None:
         """Build both indexes from the batches' headers (R31, step 4)."""
         self._lookup.rebuild_indexes("asked for")
@@ -313,7 +305,7 @@ class LogSegment(SegmentFiles):
         found, self._bytes_since_index_entry = recover(
             self.records, self.base_offset, builder, visitor
         )
-        self._largest_timestamp = builder.largest_timestamp
+        self._largest_timestamp = builder.largest_timestamp  # of what lies behind damage, too
         self._offset_of_largest_timestamp = builder.offset_of_largest_timestamp
         self._is_index_full = self.offset_index.is_full or self.time_index.is_full
         self._is_tail_known = True
@@ -340,33 +332,35 @@ class LogSegment(SegmentFiles):
         self._bytes_since_index_entry = 0
         if found is None:
             return 0
-        return self._cut(found.position, found.offset)
+        return self._cut(found.position)
 
     def truncate_to_position(self, position: int) -> int:
-        """Cut at a position, where `recover` found the sound batches to end; return the bytes cut.
+        """Cut where `recover` found the sound batches to end; return the bytes cut.
 
-        The indexes must end before it, as they do after `recover`.
+        Raises:
+            StorageError: the disk refused.
         """
-        return self._cut(position, self._offset_max + 1)
+        was_active = self.offset_index.is_active
+        self.activate()
+        cut_bytes = self._cut(position)
+        if not was_active:
+            self._seal_indexes()
+        return cut_bytes
 
-    def _cut(self, position: int, offset: int) -> int:
+    def _cut(self, position: int) -> int:
+        """Cut log and indexes at a position where a batch starts, all before it being sound."""
         cut_bytes = self.records.truncate_to(position)
         self.size_bytes = position
-        if offset <= self._offset_max:
-            self.offset_index.truncate_to(offset)
-            self.time_index.truncate_to(offset)
-            self._load_tail()
-            self._bytes_since_index_entry = 0
+        self.offset_index.truncate_to_position(position)
+        next_offset = self._lookup.next_offset()
+        self.offset_index.truncate_to(next_offset)
+        self.time_index.truncate_to(next_offset)
+        self._load_tail()
+        self._bytes_since_index_entry = 0
         if not position:
             self.created_at_ms = self._clock.now_ms()
             self._first_batch_timestamp = None
         return cut_bytes
-
-    def activate(self) -> None:
-        """Make it the segment that is appended to: its indexes grow to full size (R13)."""
-        self.records.is_sealed = False
-        self.offset_index.activate()
-        self.time_index.activate()
 
     def seal(self) -> None:
         """End appending, at a roll (R27): last time index entry, indexes trimmed.

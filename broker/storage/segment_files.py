@@ -76,6 +76,20 @@ class SegmentFiles:
         """The `.log`."""
         return self.records.path
 
+    def sanity_check(self) -> bool:
+        """Whether both indexes can be what was written (R17); False: they get rebuilt.
+
+        That is done by `rebuild_indexes`, at the latest by the first look-up.
+        """
+        is_offset_index_sane = self.offset_index.sanity_check()
+        return self.time_index.sanity_check() and is_offset_index_sane
+
+    def activate(self) -> None:
+        """Make it the segment that is appended to: its indexes grow to full size (R13)."""
+        self.records.is_sealed = False
+        self.offset_index.activate()
+        self.time_index.activate()
+
     def modification_time_ms(self) -> int:
         """Return when the `.log` was last changed."""
         with storage_errors("read the time of", self.path):

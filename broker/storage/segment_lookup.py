@@ -31,6 +31,7 @@ from broker.storage.segment_recovery import SegmentWalk, rebuild_indexes
 from broker.storage.time_index import TimeIndex
 from protocol import legacy_message_set, record_batch
 from protocol.errors import BatchCorruptError, CorruptMessageError
+from protocol.identifiers import NO_TIMESTAMP
 
 _log = structlog.get_logger(__name__)
 
@@ -205,6 +206,10 @@ class SegmentLookup:
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, next_offset - 1)
         return Tail(next_offset, largest, self._records.size_bytes - start)
+
+    def next_offset(self) -> int:
+        """Return the offset after the last batch (R24), by the offset index alone; as `tail`."""
+        return self._scan_tail(TimestampOffset(NO_TIMESTAMP, self.base_offset)).next_offset
 
     # --- timestamps ---------------------------------------------------------------------------
 

@@ -214,7 +214,10 @@ def _legacy_header(window: memoryview, index: int) -> LegacyHeader:
 def recover(
     records: FileRecords, base_offset: int, builder: IndexBuilder, visitor: Visitor | None
 ) -> tuple[SegmentRecovery, int]:
-    """Walk the segment, building its indexes; return what was found, and the bytes unindexed."""
+    """Walk the segment, building its indexes; return what was found, and the bytes unindexed.
+
+    What lies behind bad bytes is indexed too: the caller may decide to keep it.
+    """
     walk = SegmentWalk(records, base_offset)
     valid_bytes, next_offset, fault = 0, base_offset, ""
     try:
@@ -226,12 +229,15 @@ def recover(
             valid_bytes, next_offset = position + header.size_bytes, last_offset + 1
     except CorruptMessageError as error:
         fault = error.reason
+    largest_timestamp = builder.largest_timestamp
     later = walk.find_later(valid_bytes, next_offset) if fault else None
-    unindexed_bytes = builder.finish(valid_bytes)
+    if later is not None:
+        _index(records, base_offset, builder, later.position, forced=True)
+    unindexed_bytes = builder.finish(records.size_bytes)
     found = SegmentRecovery(
         valid_bytes,
         next_offset,
-        builder.largest_timestamp,
+        largest_timestamp,
         records.size_bytes - valid_bytes,
         fault,
         later,
@@ -241,20 +247,29 @@ def recover(
 
 def rebuild_indexes(records: FileRecords, base_offset: int, builder: IndexBuilder) -> int:
     """Build the indexes by headers alone, beyond damage too; return the bytes unindexed."""
-    size_bytes = records.size_bytes
-    position, next_offset, after_damage = 0, base_offset, False
-    while position < size_bytes:
+    _index(records, base_offset, builder, 0, forced=False)
+    return builder.finish(records.size_bytes)
+
+
+def _index(
+    records: FileRecords, base_offset: int, builder: IndexBuilder, position: int, *, forced: bool
+) -> None:
+    """Give the builder every batch from `position` on, by headers; the first an entry if `forced`.
+
+    Behind damage it goes on with the next sound batch, and with an entry for that: a look-up for
+    what lies behind must not have to cross the damage.
+    """
+    next_offset = base_offset
+    while position < records.size_bytes:
         try:
-            for batch_position, header in records.batches(position):
+            for at, header in records.batches(position):
                 last_offset = header.last_offset
-                builder.add(batch_position, last_offset, header.max_timestamp, forced=after_damage)
-                position, after_damage = batch_position + header.size_bytes, False
-                next_offset = last_offset + 1
+                builder.add(at, last_offset, header.max_timestamp, forced=forced)
+                position, next_offset, forced = at + header.size_bytes, last_offset + 1, False
         except CorruptMessageError:
             pass  # looked at below, like a walk that ends before the file does
-        if position < size_bytes:
+        if position < records.size_bytes:
             later = SegmentWalk(records, base_offset).find_later(position, next_offset)
             if later is None:
-                break
-            position, after_damage = later.position, True
-    return builder.finish(size_bytes)
+                return
+            position, forced = later.position, True
