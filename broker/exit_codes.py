@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from protocol.errors import TidelogError
+
 
 class ExitCode(enum.IntEnum):
     """How the process ended."""
@@ -21,3 +23,14 @@ class ExitCode(enum.IntEnum):
     """Draining did not end in time, or a second signal asked not to wait for it."""
     DISK = 6
     """The disk failed a flush. Nothing was acknowledged after it."""
+
+
+class StartError(TidelogError):
+    """The broker cannot start; the text says why, `exit_code` is what the process ends with."""
+
+    def __init__(self, exit_code: ExitCode, reason: str) -> None:
+        super().__init__(exit_code, reason)
+        self.exit_code, self.reason = exit_code, reason
+
+    def __str__(self) -> str:
+        return self.reason

@@ -1,0 +1,322 @@
+"""Composition: builds one broker of its parts, starts, drains, reloads and stops it.
+
+Start: data directories are opened and recovered, sockets bound, clients served; then, beside them,
+HTTP is loaded. Stop: nothing new is accepted, long polls end, what is in flight is answered,
+everything is flushed and checkpointed, and the clean-shutdown mark is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from broker import log_setup  # before all others: it keeps rich out of the process
+from broker.clock import Clock, SystemClock
+from broker.config import Config
+from broker.config_sources import InvalidConfigurationError, LoadedConfig
+from broker.exit_codes import ExitCode, StartError
+from broker.health import Health, State
+from broker.http.lazy import LazyHttp
+from broker.loop_watch import LoopWatch
+from broker.metrics import Metrics
+from broker.native_api.native_api import NativeApi
+from broker.network.limits import Admission, ConnectionLimits
+from broker.network.listener import Listener
+from broker.network.listening import bind_all
+from broker.partition_manager import PartitionManager
+from broker.ready_file import remove_ready_file, write_ready_file
+from broker.reload import changes_between
+from broker.sd_notify import SystemdNotifier
+from broker.storage.disk import Disk
+from broker.storage.os_disk import OsDisk
+from broker.version import version
+from protocol.errors import ConfigError, DataDirectoryError
+
+log = log_setup.get_logger("tidelog.daemon")
+
+REQUEST_THREADS: Final = 4
+"""For cold reads and decompression: they only wait, for the disk or outside the GIL."""
+ANSWERING_SHARE: Final = 0.7
+"""Of the time a drain may take, for answers to leave; the rest is for flushing and closing."""
+SLOW_OPEN_S: Final = 1.0
+"""If opening takes longer, HTTP is loaded meanwhile, so that /readyz can say why."""
+
+
+class Broker:
+    """One broker in this process. `start` it once, then `stop` it once; on one event loop."""
+
+    def __init__(
+        self,
+        loaded: LoadedConfig,
+        *,
+        environment: Mapping[str, str] | None = None,
+        reload_from: Callable[[], LoadedConfig] | None = None,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        """Args:
+        environment: Where systemd's variables are looked for; none without it.
+        reload_from: Gives the configuration anew, for `reload`.
+        """
+        self.config: Config = loaded.config
+        self.health, self.metrics = Health(), Metrics()
+        self.failed = asyncio.Event()
+        """Set when the disk failed a flush: nothing is acknowledged any more; end the process."""
+        self._reload_from = reload_from
+        self._clock, self._disk = clock or SystemClock(), disk or OsDisk()
+        self._systemd = SystemdNotifier(environment or {})
+        self._admission = Admission(connection_limits(self.config))
+        self._http = LazyHttp(self.config.http, self.health, self.metrics)
+        self._manager: PartitionManager | None = None
+        self._listener: Listener | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._watch: LoopWatch | None = None
+
+    @property
+    def addresses(self) -> dict[str, list[str]]:
+        """Where it listens, by protocol, as "127.0.0.1:9091"; empty before `start`."""
+        native = self._listener.addresses if self._listener is not None else []
+        return {"native": native, "http": self._http.addresses}
+
+    @property
+    def manager(self) -> PartitionManager:
+        """Topics and partitions, once started."""
+        assert self._manager is not None, "the broker has not been started"
+        return self._manager
+
+    # --- start ----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Return when clients are served.
+
+        Raises:
+            StartError: it cannot be; what was opened is closed again.
+        """
+        started_s = time.monotonic()
+        loop = asyncio.get_running_loop()
+        log.info(
+            "starting",
+            version=version(),
+            pid=os.getpid(),
+            python=platform.python_version(),
+            loop=type(loop).__module__.partition(".")[0],
+            data_dirs=list(self.config.storage.data_dirs),
+        )
+        self._begin_watch(loop)
+        try:
+            self._bind_http()
+            await self._open_partitions(loop)
+            await self._listen(loop)
+        except BaseException:
+            await self._abandon()
+            raise
+        self.health.enter(State.READY)
+        self._tell_ready(time.monotonic() - started_s)
+        gc.freeze()  # what start-up made stays: the collector need never visit it
+        loading = self._http.start_soon()
+        if loading is not None:
+            loading.add_done_callback(_freeze_or_report)
+
+    def _begin_watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        interval_s = self._systemd.watchdog_interval_s
+        self._watch = LoopWatch(
+            loop,
+            self.metrics.loop_lag,
+            sign_of_life=None if interval_s is None else self._systemd.watchdog,
+            sign_interval_s=interval_s or 0.0,
+        )
+        self._watch.start()
+
+    def _bind_http(self) -> None:
+        if self.config.daemon.ready_file:
+            remove_ready_file(Path(self.config.daemon.ready_file))
+        try:
+            self._http.bind()
+        except ConfigError as error:
+            raise StartError(ExitCode.LISTEN, str(error)) from error
+
+    async def _open_partitions(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.health.enter(State.RECOVERING, "data directories are being opened")
+        self._systemd.status("opening data directories")
+        self._manager = PartitionManager(
+            self.config,
+            loop=loop,
+            disk=self._disk,
+            clock=self._clock,
+            metrics=self.metrics,
+            on_fatal=self._fail,
+            maps_files=_sends_mapped_memory(loop),
+        )
+        self.health.degraded = self._manager.degraded
+        opening = loop.create_task(self._manager.open())
+        try:
+            done, _ = await asyncio.wait({opening}, timeout=SLOW_OPEN_S)
+            if not done:
+                self._http.start_soon()
+            await opening
+        except (DataDirectoryError, OSError) as error:
+            raise StartError(ExitCode.DATA_DIRECTORY, str(error)) from error
+        finally:
+            opening.cancel()
+
+    async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._threads = ThreadPoolExecutor(REQUEST_THREADS, "tidelog-request")
+        api = NativeApi(
+            self.manager,
+            loop=loop,
+            clock=self._clock,
+            executor=self._threads,
+            limits=self.config.limits,
+            metrics=self.metrics,
+            maps_slices=_sends_mapped_memory(loop),
+        )
+        listeners = self.config.listeners
+        try:
+            sockets = bind_all(listeners.host, listeners.native_port, "listeners.native_port")
+        except ConfigError as error:
+            raise StartError(ExitCode.LISTEN, str(error)) from error
+        admission = self._admission
+        self.metrics.connections_open = lambda: admission.connections
+        self.metrics.receive_buffer_bytes = lambda: admission.buffers.bytes_out
+        self._listener = Listener("native", sockets, api.session, admission, self.metrics)
+        await self._listener.start()
+
+    def _tell_ready(self, seconds: float) -> None:
+        addresses = self.addresses
+        log.info("listening", **addresses)
+        if self.config.daemon.ready_file:
+            try:
+                write_ready_file(Path(self.config.daemon.ready_file), addresses)
+            except OSError as error:
+                log.error("ready file cannot be written", error=str(error))
+        self._systemd.ready(f"serving on {', '.join(addresses['native'])}")
+        log.info("ready", seconds=round(seconds, 3), topics=len(self.manager.topics()))
+        for sentence in self.manager.degraded():
+            log.warning("degraded", problem=sentence)
+
+    async def _abandon(self) -> None:
+        """Close what a start that failed has opened."""
+        self.health.enter(State.FAILED, "the start failed")
+        if self._listener is not None:
+            self._listener.stop_accepting()
+        await self._stop_rest()
+
+    # --- while it runs --------------------------------------------------------------------------
+
+    def reload(self) -> None:
+        """Take over what can be taken over of the configuration as it is now (SIGHUP)."""
+        if self._reload_from is None or not self.health.is_ready:
+            return
+        self._systemd.reloading()
+        try:
+            new = self._reload_from().config
+        except InvalidConfigurationError as error:
+            log.error("configuration not reloaded", problems=[str(one) for one in error.problems])
+        else:
+            self._take_over(new)
+        self._systemd.ready("serving")
+
+    def _take_over(self, new: Config) -> None:
+        changes = changes_between(self.config, new)
+        if new.log != self.config.log:
+            log_setup.set_up(level=new.log.level, output=new.log.format)
+        self._admission.limits = connection_limits(new)
+        if new.topics != self.config.topics:
+            self.manager.use_topic_defaults(new.topics)
+        self.config = new
+        log.info("configuration reloaded", changed=list(changes.taken_over))
+        if changes.needing_restart:
+            log.warning("restart needed for", keys=list(changes.needing_restart))
+
+    def _fail(self, error: BaseException) -> None:
+        """The disk failed a flush: serve nobody any more."""
+        self.health.enter(State.FAILED, f"the disk failed: {error}")
+        log.error("the disk failed; the broker ends", error=str(error))
+        self.failed.set()
+
+    # --- stop -----------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Drain: return when everything is answered, flushed, and marked as cleanly stopped.
+
+        Raises:
+            OSError, TidelogError: something could not be saved; nothing acknowledged is lost.
+        """
+        timeout_ms = self.config.daemon.shutdown_timeout_ms
+        deadline_s = time.monotonic() + timeout_ms / 1000 * ANSWERING_SHARE
+        self.health.enter(State.DRAINING, "the broker is stopping")
+        self._systemd.stopping("draining")
+        log.info("draining", connections=self._admission.connections, timeout_ms=timeout_ms)
+        if self.config.daemon.ready_file:
+            remove_ready_file(Path(self.config.daemon.ready_file))
+        cut = 0
+        if self._listener is not None:
+            self._listener.stop_accepting()
+            self.manager.drain()
+            cut = await self._listener.drain(deadline_s)
+        await self._stop_rest()
+        log.info("stopped", connections_cut=cut)
+
+    async def _stop_rest(self) -> None:
+        """Close everything behind the listener, in the end the data directories."""
+        try:
+            if self._manager is not None:
+                await self._manager.close()
+        finally:
+            if self._watch is not None:
+                self._watch.stop()
+            if self._threads is not None:
+                self._threads.shutdown(wait=False, cancel_futures=True)
+            await self._http.stop()
+
+    async def __aenter__(self) -> Broker:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+
+def connection_limits(config: Config) -> ConnectionLimits:
+    """Return what the network layer must know of [limits]."""
+    limits = config.limits
+    return ConnectionLimits(
+        frame_bytes_max=limits.frame_bytes_max,
+        connections_max=limits.connections_max,
+        connections_per_address_max=limits.connections_per_address_max,
+        requests_in_flight_max=limits.requests_in_flight_max,
+        in_flight_bytes_max=limits.in_flight_bytes_max,
+        write_buffer_bytes_max=limits.write_buffer_bytes_max,
+        idle_timeout_s=limits.idle_timeout_ms / 1000,
+        frame_timeout_s=limits.frame_timeout_ms / 1000,
+        requests_per_second_max=limits.requests_per_second_max,
+    )
+
+
+def _sends_mapped_memory(loop: asyncio.AbstractEventLoop) -> bool:
+    """Only uvloop hands memory to the kernel untouched; asyncio copies it in Python, where a
+    mapped file that was cut short would kill the process."""
+    return type(loop).__module__.startswith("uvloop")
+
+
+def _freeze_or_report(loading: asyncio.Task[Any]) -> None:
+    if loading.cancelled():
+        return
+    error = loading.exception()
+    if error is None:
+        gc.freeze()  # what HTTP brought in stays too
+    else:
+        log.error("HTTP cannot be served", exc_info=error)
