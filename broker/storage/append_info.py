@@ -75,51 +75,34 @@ class AppendRules:
 
 
 class AppendInfo:
-    """What was, or would be, appended. Offsets are those that the log gives the records."""
+    """What was, or would be, appended. Offsets are those that the log gives the records.
+
+    Made empty and filled field by field: one is made for each produce request, and this takes half
+    the time that a constructor with ten arguments takes.
+    """
 
     __slots__ = (
-        "append_time_ms",
-        "codec",
-        "first_offset",
-        "last_offset",
-        "max_timestamp",
-        "message_count",
-        "monotonic",
-        "offset_of_max_timestamp",
-        "shallow_count",
-        "valid_bytes",
-    )
+        "append_time_ms", "codec", "first_offset", "last_offset", "max_timestamp", "message_count",
+        "monotonic", "offset_of_max_timestamp", "shallow_count", "valid_bytes",
+    )  # fmt: skip
 
-    def __init__(
-        self,
-        first_offset: int,
-        last_offset: int,
-        message_count: int,
-        shallow_count: int,
-        valid_bytes: int,
-        codec: int,
-        max_timestamp: int,
-        offset_of_max_timestamp: int,
-        monotonic: bool,
-        append_time_ms: int,
-    ) -> None:
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.message_count = message_count
-        """Records; with the first offset this gives the last."""
-        self.shallow_count = shallow_count
-        """Batches."""
-        self.valid_bytes = valid_bytes
-        """Whole batches take up this much of the set; what follows is a cut tail."""
-        self.codec = codec
-        """Codec number of the last batch."""
-        self.max_timestamp = max_timestamp
-        self.offset_of_max_timestamp = offset_of_max_timestamp
-        """The last offset of the first batch that has the largest timestamp."""
-        self.monotonic = monotonic
-        """Whether the offsets that the batches came with rise from batch to batch."""
-        self.append_time_ms = append_time_ms
-        """The broker's time given to all records (LogAppendTime), else -1."""
+    first_offset: int
+    last_offset: int
+    message_count: int
+    """Records."""
+    shallow_count: int
+    """Batches."""
+    valid_bytes: int
+    """Whole batches take up this much of the set; what follows is a cut tail."""
+    codec: int
+    """Codec number of the last batch."""
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    """The last offset of the first batch that has the largest timestamp."""
+    monotonic: bool
+    """Whether the offsets that the batches came with rise from batch to batch."""
+    append_time_ms: int
+    """The broker's time given to all records (LogAppendTime), else -1."""
 
 
 def analyze_and_validate(
@@ -160,18 +143,22 @@ def analyze_and_validate(
             and not rules.decodes_records
             and crc32c(batches[ATTRIBUTES_POSITION:]) == crc
         ):
-            last_offset = first_offset + last_delta
-            if rules.log_append_time:
-                return AppendInfo(
-                    first_offset, last_offset, count, 1, size, attributes, now_ms, last_offset,
-                    True, now_ms,
-                )  # fmt: skip
-            newest = now_ms + rules.after_max_ms
-            if now_ms - rules.before_max_ms <= base_timestamp <= max_timestamp <= newest:
-                return AppendInfo(
-                    first_offset, last_offset, count, 1, size, attributes, max_timestamp,
-                    last_offset, True, -1,
-                )  # fmt: skip
+            oldest, newest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
+            if oldest <= base_timestamp <= max_timestamp <= newest or rules.log_append_time:
+                info = AppendInfo()
+                info.first_offset = first_offset
+                info.last_offset = info.offset_of_max_timestamp = first_offset + last_delta
+                info.message_count = count
+                info.shallow_count = 1
+                info.valid_bytes = size
+                info.codec = attributes
+                info.monotonic = True
+                if rules.log_append_time:
+                    info.max_timestamp = info.append_time_ms = now_ms
+                else:
+                    info.max_timestamp = max_timestamp
+                    info.append_time_ms = -1
+                return info
     return _analyze_set(batches, rules, now_ms, first_offset)
 
 
@@ -196,7 +183,7 @@ def _analyze_set(
         if rules.decodes_records:
             _check_records(batches, position, header, rules, now_ms)
         batch_bytes = header.batch_length + LOG_OVERHEAD_BYTES
-        if header.base_offset <= last_sent_offset:
+        if shallow_count and header.base_offset <= last_sent_offset:
             monotonic = False
         last_sent_offset = header.base_offset + header.last_offset_delta
         next_offset += header.record_count
@@ -209,14 +196,17 @@ def _analyze_set(
         raise InvalidRecordError("the set holds no record batch")
     if position > rules.segment_bytes:
         raise RecordListTooLargeError(position, rules.segment_bytes)
-    append_time_ms = -1
+    info = AppendInfo()
+    info.first_offset, info.last_offset = first_offset, next_offset - 1
+    info.message_count = next_offset - first_offset
+    info.shallow_count, info.valid_bytes = shallow_count, position
+    info.codec, info.monotonic = codec, monotonic
+    info.max_timestamp, info.offset_of_max_timestamp = max_timestamp, offset_of_max_timestamp
+    info.append_time_ms = -1
     if rules.log_append_time:
-        max_timestamp = append_time_ms = now_ms
-        offset_of_max_timestamp = next_offset - 1
-    return AppendInfo(
-        first_offset, next_offset - 1, next_offset - first_offset, shallow_count, position, codec,
-        max_timestamp, offset_of_max_timestamp, monotonic, append_time_ms,
-    )  # fmt: skip
+        info.max_timestamp = info.append_time_ms = now_ms
+        info.offset_of_max_timestamp = next_offset - 1
+    return info
 
 
 def _check_header(header: BatchHeader, rules: AppendRules, now_ms: int) -> None:
