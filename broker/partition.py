@@ -7,11 +7,13 @@ produce deadlines are checked by one coarse tick over the partitions that have w
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from protocol.error_codes import ErrorCode
+from protocol.record_batch import MAGIC
 
 if TYPE_CHECKING:
     import asyncio
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.flusher import Flusher
     from broker.storage.partition_log import PartitionLog
+    from broker.storage.segment import LogSegment
+
+MAGIC_POSITION: Final = 16
+"""In record batches and legacy entries alike."""
 
 DEADLINE_TICK_S: Final = 0.05
 """How late a produce may learn that its time ran out."""
@@ -43,6 +49,7 @@ class Partition:
         "_deadlines",
         "_fetch_waiters",
         "_flusher",
+        "_legacy_end_offset",
         "_wake_is_scheduled",
         "bytes_in",
         "bytes_out",
@@ -69,6 +76,26 @@ class Partition:
         self._commit_waiters: deque[tuple[int, float, Callable[[ErrorCode], object]]] = deque()
         self._fetch_waiters: dict[FetchWaiter, None] = {}
         self._wake_is_scheduled = False
+        self._legacy_end_offset: int | None = None
+
+    @property
+    def legacy_end_offset(self) -> int:
+        """From here on there are record batches only; below may lie message format v0 or v1.
+
+        0 but for what a Kafka before 0.11 wrote: a log was upgraded once, and never went back, so
+        the first entries of its segments tell. Looked for once; nothing is written as v0 or v1.
+
+        Raises:
+            StorageError: the log cannot be read.
+        """
+        if self._legacy_end_offset is None:
+            segments = tuple(self.log.segments)
+            first = bisect_left(segments, True, key=starts_with_record_batch)
+            if first == len(segments):
+                self._legacy_end_offset = self.log.log_end_offset
+            else:
+                self._legacy_end_offset = segments[first].base_offset if first else 0
+        return self._legacy_end_offset
 
     # --- those who wait -----------------------------------------------------------------------
 
@@ -149,6 +176,12 @@ class Partition:
         """A sync failed: nobody must wait any more, and the broker must end."""
         self.fail_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
         self._flusher.fail(error)
+
+
+def starts_with_record_batch(segment: LogSegment) -> bool:
+    """Whether a segment's first entry is a record batch; True where there is none yet."""
+    magic = segment.records.read_bytes(MAGIC_POSITION, 1)
+    return not magic or magic[0] >= MAGIC
 
 
 class CommitDeadlines:

@@ -24,7 +24,7 @@ class FoundPartition:
 
     topic_partition: TopicPartition
     topic_id: UUID | None
-    """None: a Kafka older than 2.8 wrote it, and topics had no ids."""
+    """None: not known, because its files cannot be read."""
     directory: int
     """Which of the configured data directories, by number."""
 
@@ -37,6 +37,8 @@ class StartPlan:
     """Directories of topics whose deletion was begun, or that were deleted in their absence."""
     finish_delete: list[TopicEntry] = field(default_factory=list)
     """Topics to be taken out of the registry after that."""
+    remember: set[str] = field(default_factory=set)
+    """Those of them that may have left partitions where nobody can delete them now."""
     adopt: list[TopicEntry] = field(default_factory=list)
     """Topics that only directories know of: to be put into the registry."""
     grow: list[TopicEntry] = field(default_factory=list)
@@ -44,7 +46,8 @@ class StartPlan:
     create: list[tuple[TopicPartition, TopicEntry]] = field(default_factory=list)
     """Partitions without a directory."""
     unavailable: list[TopicPartition] = field(default_factory=list)
-    """Partitions that are probably in a data directory that is missing: never made anew, empty."""
+    """Partitions that cannot be read, or are probably in a data directory that is missing: never
+    made anew, empty."""
 
 
 def plan_start(
@@ -69,22 +72,26 @@ def plan_start(
     """
     plan = StartPlan()
     by_name = {entry.name: entry for entry in entries}
+    leaving = {entry.name: entry for entry in by_name.values() if entry.is_deleting}
     kept: dict[str, list[FoundPartition]] = defaultdict(list)
     for partition in found:
-        entry = by_name.get(partition.topic_partition.topic)
-        is_leaving = entry is not None and entry.is_deleting and _is_of(partition, entry)
-        if is_leaving or partition.topic_id in deleted_topic_ids:
+        topic = partition.topic_partition.topic
+        if partition.topic_id in deleted_topic_ids:
+            plan.delete.append(partition)
+        elif topic in leaving and partition.topic_id is None:
+            plan.remember.add(topic)
+        elif topic in leaving and partition.topic_id == leaving[topic].topic_id:
             plan.delete.append(partition)
         else:
-            kept[partition.topic_partition.topic].append(partition)
-    for entry in by_name.values():
-        if entry.is_deleting:
-            plan.finish_delete.append(entry)
+            kept[topic].append(partition)
+    plan.finish_delete.extend(leaving.values())
+    if has_missing_directories:
+        plan.remember.update(leaving)
     topics = [entry for entry in by_name.values() if not entry.is_deleting]
     for name in sorted(kept.keys() - {entry.name for entry in topics}):
-        entry = _adopted(name, kept[name], new_id)
-        plan.adopt.append(entry)
-        topics.append(entry)
+        adopted = _adopted(name, kept[name], new_id)
+        plan.adopt.append(adopted)
+        topics.append(adopted)
     for entry in topics:
         _plan_topic(plan, entry, kept[entry.name], has_missing_directories)
     return plan
@@ -101,7 +108,7 @@ def _plan_topic(
 ) -> None:
     by_number: dict[int, FoundPartition] = {}
     for partition in partitions:
-        if not _is_of(partition, entry):
+        if partition.topic_id not in (None, entry.topic_id):
             raise DataDirectoryError(
                 f"data directory {partition.directory + 1} holds {partition.topic_partition} of a "
                 f"topic with id {partition.topic_id}, but topic {entry.name} has id "
@@ -114,6 +121,8 @@ def _plan_topic(
                 f"both hold {partition.topic_partition}: move one of the two away"
             )
         by_number[number] = partition
+        if partition.topic_id is None:
+            plan.unavailable.append(partition.topic_partition)
     count = max([entry.partition_count, *(number + 1 for number in by_number)])
     if count > entry.partition_count:
         entry = TopicEntry(entry.name, entry.topic_id, count, entry.settings)
@@ -125,7 +134,3 @@ def _plan_topic(
                 plan.unavailable.append(topic_partition)
             else:
                 plan.create.append((topic_partition, entry))
-
-
-def _is_of(partition: FoundPartition, entry: TopicEntry) -> bool:
-    return partition.topic_id is None or partition.topic_id == entry.topic_id

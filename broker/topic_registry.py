@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -53,6 +53,9 @@ CREATE TABLE topic_settings (
 CREATE TABLE deleted_topics (
     topic_id BLOB PRIMARY KEY NOT NULL CHECK (length(topic_id) = 16),
     name TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE data_directories (
+    path TEXT PRIMARY KEY NOT NULL
 ) WITHOUT ROWID;
 """
 
@@ -118,6 +121,19 @@ class TopicRegistry:
         """Return the ids of topics deleted while a data directory of theirs was missing."""
         rows = self._connection.execute("SELECT topic_id FROM deleted_topics")
         return {UUID(bytes=topic_id) for (topic_id,) in rows}
+
+    def data_directories(self) -> set[str]:
+        """Return the data directories that were in use before, as they were named."""
+        return {path for (path,) in self._connection.execute("SELECT path FROM data_directories")}
+
+    def set_data_directories(self, paths: Iterable[str]) -> None:
+        """Replace the data directories that are known to have been in use."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM data_directories")
+            connection.executemany(
+                "INSERT OR IGNORE INTO data_directories (path) VALUES (?)",
+                [(path,) for path in paths],
+            )
 
     def create(self, entry: TopicEntry) -> None:
         """Add a topic.

@@ -135,6 +135,15 @@ def test_given_an_unknown_topic_when_changed_then_it_is_refused():
             change()
 
 
+def test_given_data_directories_when_set_then_they_replace_those_before():
+    registry = TopicRegistry.open(IN_MEMORY)
+
+    registry.set_data_directories(["/a", "/b"])
+    registry.set_data_directories(["/b", "/c"])
+
+    assert registry.data_directories() == {"/b", "/c"}
+
+
 def test_given_a_newer_schema_when_opened_then_it_is_refused_in_a_sentence(tmp_path: Path):
     path = tmp_path / "registry.sqlite"
     TopicRegistry.open(path).close()

@@ -1,0 +1,126 @@
+"""Sending: from what a fetch found to the buffers of its answer.
+
+Record batches go out as they are stored, as mapped slices where the event loop can send those. What
+is not in memory is read ahead in a thread first. What an old Kafka segment holds is converted to
+record batches; formats 0 and 1 are always converted. All of it in steps (see `conversion`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.native_api.conversion import (
+    MAGIC_POSITION,
+    Steps,
+    to_current_format,
+    to_simple_set,
+)
+from protocol.errors import TidelogError
+from protocol.identifiers import Buffer
+from protocol.record_batch import MAGIC
+
+if TYPE_CHECKING:
+    from broker.partition import Partition
+    from broker.storage.file_slice import FileSlice
+    from broker.storage.offset_metadata import FetchData
+
+JUST_WRITTEN_BYTES: Final = 1024 * 1024
+"""At the end of the active segment; the page cache does not let go of them first."""
+
+NO_BUFFERS: Final[Sequence[Buffer]] = ()
+
+
+class Found(NamedTuple):
+    """What a look at one partition found: an error, or slices."""
+
+    error: int
+    offset: int
+    """The one asked for."""
+    max_bytes: int
+    """What was asked for; what others take of the whole is not off yet."""
+    partition: Partition | None = None
+    data: FetchData | None = None
+
+
+class Send(NamedTuple):
+    """The answer to one entry of a fetch."""
+
+    error: int
+    buffers: Sequence[Buffer] = NO_BUFFERS
+    next_offset: int = -1
+    """Formats 0 and 1: up to where the log was looked through, be it without a message."""
+
+
+def batch_sends(found: Sequence[Found], *, mapped: bool, bytes_max: int) -> Steps[list[Send]]:
+    """Return record batches for each entry, within what was found.
+
+    Args:
+        mapped: Mapped slices may be sent.
+        bytes_max: For the whole answer: what is converted may grow, the rest was found within it.
+    """
+    sends: list[Send] = []
+    bytes_left = bytes_max
+    for error, offset, _, partition, data in found:
+        if error or partition is None or data is None:
+            sends.append(Send(error))
+            continue
+        buffers: list[Buffer] = []
+        try:
+            may_be_legacy = offset < partition.legacy_end_offset
+            for piece in data.slices:
+                if may_be_cold(piece) and piece.is_cold():
+                    yield piece.read_ahead
+                if may_be_legacy and holds_legacy(piece):
+                    min_one = not buffers and bytes_left == bytes_max
+                    buffers += yield from to_current_format(
+                        piece.read(), bytes_left, min_one=min_one
+                    )
+                else:
+                    buffers += piece.buffers(mapped=mapped)
+        except TidelogError as problem:
+            sends.append(Send(problem.code))
+            continue
+        size_bytes = sum(map(len, buffers))
+        bytes_left -= size_bytes
+        partition.bytes_out += size_bytes
+        sends.append(Send(0, buffers))
+    return sends
+
+
+def simple_sends(found: Sequence[Found], message_format: int, bytes_max: int) -> Steps[list[Send]]:
+    """Return messages of format 0 or 1 for each entry; only the first may exceed `bytes_max`."""
+    sends: list[Send] = []
+    bytes_left = bytes_max
+    min_one = True
+    for error, offset, max_bytes, partition, _ in found:
+        max_bytes = min(max_bytes, bytes_left)
+        if error or partition is None or max_bytes <= 0:
+            sends.append(Send(error, next_offset=offset))
+            continue
+        try:
+            converted = yield from to_simple_set(
+                partition.log.read, offset, message_format, max_bytes, min_one=min_one
+            )
+        except TidelogError as problem:
+            sends.append(Send(problem.code))
+            continue
+        if converted.message_count:
+            min_one = False
+            bytes_left = max(0, bytes_left - converted.size_bytes)
+        partition.bytes_out += converted.size_bytes
+        partition.messages_out += converted.message_count
+        sends.append(Send(0, converted.parts, converted.next_offset))
+    return sends
+
+
+def may_be_cold(piece: FileSlice) -> bool:
+    """Whether to ask if a slice is in memory: what was just written is, and is asked for most."""
+    records = piece.records
+    return records.is_sealed or records.size_bytes - piece.position > JUST_WRITTEN_BYTES
+
+
+def holds_legacy(piece: FileSlice) -> bool:
+    """Whether a slice starts with message format v0 or v1; only then may it hold them at all."""
+    magic = piece.records.read_bytes(piece.position + MAGIC_POSITION, 1)
+    return magic < bytes((MAGIC,))

@@ -1,0 +1,391 @@
+"""PartitionManager: every topic and partition over all data directories.
+
+The one object that request handlers know: which partitions there are, who waits on them, what makes
+their bytes durable (`flusher`) and keeps them in order (`housekeeping`). Everything here happens on
+the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+import structlog
+
+from broker.flusher import Flusher
+from broker.metrics import Metrics, PartitionSample
+from broker.partition import CommitDeadlines, Partition
+from broker.partition_table import PartitionTable, is_internal
+from broker.storage.housekeeping import Housekeeping, HousekeepingTask
+from broker.topic_registry import TopicEntry
+from broker.topic_settings import checked_settings, log_config
+from broker.topic_store import TopicStore
+from protocol.error_codes import ErrorCode
+from protocol.errors import (
+    InvalidPartitionsError,
+    InvalidTopicError,
+    StorageError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+from protocol.stored.file_names import check_topic_name, is_topic_name
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.config import Config, TopicsConfig
+    from broker.storage.disk import Disk
+    from broker.storage.partition_log import PartitionLog
+
+_log = structlog.get_logger("tidelog.partitions")
+
+HOUSEKEEPING_INTERVAL_S: Final = 0.1
+
+
+class PartitionManager:
+    """The partitions of one broker."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        disk: Disk,
+        clock: Clock,
+        metrics: Metrics,
+        on_fatal: Callable[[OSError], object],
+        maps_files: bool,
+        flush_executor: Executor | None = None,
+        registry_executor: Executor | None = None,
+        registry_path: Path | None = None,
+    ) -> None:
+        """Args:
+        on_fatal: Called once after a failed sync: the process must end, and say so.
+        maps_files: The event loop can send mapped files (uvloop).
+        flush_executor: Threads for syncs; its own without it, as the configuration says.
+        registry_executor: One thread for the registry; its own without it.
+        registry_path: Where the registry is, if not in the first data directory.
+        """
+        self._loop, self._clock, self._metrics = loop, clock, metrics
+        self._topics_config, self._limits = config.topics, config.limits
+        self._on_fatal = on_fatal
+        self._own_executors: list[Executor] = []
+        if flush_executor is None:
+            flush_executor = ThreadPoolExecutor(config.flush.threads, "tidelog-flush")
+            self._own_executors.append(flush_executor)
+        if registry_executor is None:
+            registry_executor = ThreadPoolExecutor(1, "tidelog-registry")
+            self._own_executors.append(registry_executor)
+        self._threads = flush_executor
+        self.store = TopicStore(
+            config,
+            loop=loop,
+            disk=disk,
+            clock=clock,
+            registry_executor=registry_executor,
+            registry_path=registry_path,
+            maps_files=maps_files,
+        )
+        self.flusher = Flusher(
+            loop,
+            clock,
+            flush_executor,
+            metrics=metrics.flush,
+            on_fatal=self._fail,
+            on_flushed=self._write_durable_offsets,
+            threads_max=config.flush.threads,
+        )
+        self._deadlines = CommitDeadlines(loop, clock)
+        self._table = PartitionTable()
+        self.partitions_by_topic = self._table.by_topic
+        """For look-ups on the hot path; see `PartitionTable`."""
+        self.writable_partitions_by_topic = self._table.writable_by_topic
+        self.partition_of = self._table.partition
+        """(topic as bytes, number) to a partition to read from; see `PartitionTable.partition`."""
+        self.writable_partition = self._table.writable_partition
+        self.is_draining = False
+        """No request waits for anything new any more."""
+        self._changes: dict[str, _TopicLock] = {}
+        self._housekeeping: list[Housekeeping] = []
+        self._housekeeping_under_way: set[Future[None]] = set()
+        self._housekeeping_timer: asyncio.TimerHandle | None = None
+
+    # --- start and end --------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Load everything; on return every partition can be used, or says why not.
+
+        Raises:
+            DataDirectoryError: the start is refused.
+            OSError: the disk refused; a failed sync among others.
+        """
+        logs_by_topic = await self.store.open()
+        for topic, logs in logs_by_topic.items():
+            self._publish(topic, logs)
+            self._warn_of_policy(topic)
+        directories = self.store.directories.present
+        self._housekeeping = [Housekeeping(directory) for directory in directories]
+        self._metrics.storage.recovery_seconds = sum(d.summary.seconds for d in directories)
+        self._metrics.storage.truncated_bytes = sum(d.summary.cut_bytes for d in directories)
+        self._metrics.partition_samples = self.partition_samples
+        self._keep_house()
+
+    def drain(self) -> None:
+        """End all long polls, now and from now on: the broker is going to stop."""
+        self.is_draining = True
+        for partition in list(self._table):
+            partition.wake_fetch_waiters()
+
+    async def close(self) -> None:
+        """Flush and close everything, and leave the clean marker.
+
+        Raises:
+            OSError, StorageError: something could not be saved, now or (a failed sync) before.
+        """
+        self.is_draining = True
+        if self._housekeeping_timer is not None:
+            self._housekeeping_timer.cancel()
+        try:
+            clean = False
+            try:
+                for future in self._housekeeping_under_way:
+                    await asyncio.wrap_future(future)
+                await self.flusher.flush_all(partition.log for partition in self._table)
+                clean = True
+            finally:
+                self.flusher.stop()
+                self._deadlines.stop()
+                self._table.fail_all()
+                await self.store.close(clean=clean)
+        finally:
+            for executor in self._own_executors:
+                executor.shutdown(wait=True)
+
+    def _fail(self, error: OSError) -> None:
+        """A sync failed: nothing is acknowledged or served any more, and the process ends."""
+        self._table.fail_all()
+        self._on_fatal(error)
+
+    # --- topics ---------------------------------------------------------------------------------
+
+    def topics(self) -> list[TopicEntry]:
+        """Return every topic, by name."""
+        return [self.store.entries[name] for name in sorted(self.store.entries)]
+
+    def topic(self, name: str) -> TopicEntry:
+        """Return a topic.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is none of that name.
+        """
+        entry = self.store.entries.get(name)
+        if entry is None:
+            raise UnknownTopicOrPartitionError(f"there is no topic {name}")
+        return entry
+
+    def partition(self, topic: str, number: int) -> Partition:
+        """Return a partition, by its topic's name as text; errors as `partition_of`."""
+        return self._table.partition(topic.encode("utf-8"), number)
+
+    def can_auto_create(self, topic: bytes) -> bool:
+        """Whether producing to `topic` would create it."""
+        return (
+            self._topics_config.auto_create
+            and topic not in self.partitions_by_topic
+            and not is_internal(topic)
+            and is_topic_name(topic.decode("latin-1"))
+        )
+
+    async def ensure_topic(self, name: str) -> None:
+        """Create a topic with the defaults, unless it exists by now; for producing to it.
+
+        Raises:
+            StorageError, InvalidPartitionsError: as `create_topic`.
+        """
+        async with self._changing(name):
+            if name not in self.store.entries:
+                await self._create(name, self._topics_config.default_partitions, {})
+                self._metrics.topics_auto_created += 1
+
+    async def create_topic(
+        self, name: str, partition_count: int, settings: Mapping[str, str]
+    ) -> None:
+        """Create a topic: durable, and usable, on return.
+
+        Args:
+            settings: Kafka's topic settings by name, dotted or underscored, as text.
+
+        Raises:
+            InvalidTopicError: an illegal name, or an internal topic's.
+            InvalidPartitionsError: the count is out of range, or there are too many topics.
+            InvalidConfigError: an unknown setting, or a value it cannot have.
+            TopicAlreadyExistsError: there is one of that name.
+            StorageError: the disk refused; the topic does not exist.
+        """
+        _check_is_for_clients(name)
+        checked = checked_settings(settings)
+        log_config(checked, self.store.defaults)
+        async with self._changing(name):
+            if name in self.store.entries:
+                raise TopicAlreadyExistsError(f"topic {name} exists")
+            await self._create(name, partition_count, checked)
+
+    async def _create(self, name: str, partition_count: int, settings: Mapping[str, str]) -> None:
+        partitions_max = self._limits.partitions_per_topic_max
+        if not 1 <= partition_count <= partitions_max:
+            raise InvalidPartitionsError(
+                f"a topic has 1 to {partitions_max} partitions, not {partition_count}"
+            )
+        if len(self.store.entries) >= self._limits.topics_max:
+            raise InvalidPartitionsError(f"there are {self._limits.topics_max} topics, the most")
+        if self.flusher.failure is not None:
+            raise StorageError("the broker is stopping after a failed sync")
+        entry = TopicEntry(name, uuid4(), partition_count, settings)
+        self._publish(name, await self.store.create_topic(entry))
+        self._warn_of_policy(name)
+        _log.info("topic created", topic=name, partitions=partition_count)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic; on return it is gone for good, and its name is free.
+
+        Raises:
+            InvalidTopicError: an illegal name, or an internal topic's.
+            UnknownTopicOrPartitionError: there is none of that name.
+            StorageError: the disk refused. The topic exists as before; or it is gone, and its name
+                is not free before the next start.
+        """
+        _check_is_for_clients(name)
+        async with self._changing(name):
+            self.topic(name)
+            entry = await self.store.begin_delete(name)
+            for partition in self._table.unpublish(name):
+                if partition is not None:
+                    self.flusher.forget(partition.log)
+                    partition.fail_waiters(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            await self.store.finish_delete(entry)
+        _log.info("topic deleted", topic=name)
+
+    def use_topic_defaults(self, topics: TopicsConfig) -> None:
+        """Take over a changed table [topics] of the configuration."""
+        self._topics_config = topics
+        self.store.defaults = topics.log_config()
+        for partition in self._table:
+            partition.log.update_config(self.store.config_of(partition.topic))
+
+    @asynccontextmanager
+    async def _changing(self, name: str) -> AsyncIterator[None]:
+        """Let one change of a topic follow the other."""
+        lock = self._changes.setdefault(name, _TopicLock())
+        lock.users += 1
+        try:
+            async with lock.lock:
+                yield
+        finally:
+            lock.users -= 1
+            if not lock.users:
+                del self._changes[name]
+
+    def _publish(self, topic: str, logs: Sequence[PartitionLog | None]) -> None:
+        partitions: list[Partition | None] = []
+        for log in logs:
+            partition = None
+            if log is not None:
+                partition = Partition(log, self.flusher, self._deadlines, self._loop.call_soon)
+                log.listener = partition
+            partitions.append(partition)
+        self._table.publish(topic, partitions)
+
+    def _warn_of_policy(self, topic: str) -> None:
+        policy = self.store.config_of(topic).flush_policy
+        if policy != "commit":
+            _log.warning(
+                "a power cut may take acknowledged messages", topic=topic, flush_policy=str(policy)
+            )
+
+    # --- beside requests ------------------------------------------------------------------------
+
+    def _write_durable_offsets(self, logs: Sequence[PartitionLog]) -> None:
+        for directory in self.store.directories.present:
+            directory.durable_offsets.write()
+
+    def _keep_house(self) -> None:
+        """Do what is due in the data directories, and come again."""
+        self._housekeeping_timer = self._loop.call_later(HOUSEKEEPING_INTERVAL_S, self._keep_house)
+        if self.flusher.failure is not None:
+            return
+        now_s = self._clock.monotonic()
+        for housekeeping in self._housekeeping:
+            task = housekeeping.due(now_s)
+            if task is not None:
+                future = self._threads.submit(self._run_housekeeping, housekeeping, task)
+                self._housekeeping_under_way = {
+                    each for each in (*self._housekeeping_under_way, future) if not each.done()
+                }
+
+    def _run_housekeeping(self, housekeeping: Housekeeping, task: HousekeepingTask) -> None:
+        """In a thread."""
+        failure: OSError | None = None
+        try:
+            task.run()
+        except OSError as error:
+            failure = error
+        except Exception:
+            _log.exception("housekeeping failed")
+        self._loop.call_soon_threadsafe(self._housekeeping_ran, housekeeping, failure)
+
+    def _housekeeping_ran(self, housekeeping: Housekeeping, failure: OSError | None) -> None:
+        housekeeping.done()
+        if failure is not None:
+            self.flusher.fail(failure)
+
+    def partition_samples(self) -> Iterator[PartitionSample]:
+        """Yield the numbers of every partition, topic by topic, for the metrics."""
+        for partition in list(self._table):
+            log = partition.log
+            yield PartitionSample(
+                topic=partition.topic,
+                partition=partition.number,
+                log_start_offset=log.log_start_offset,
+                high_watermark=log.high_watermark,
+                log_end_offset=log.log_end_offset,
+                durable_offset=log.durable_offset,
+                size_bytes=log.size_bytes,
+                segment_count=len(log.segments),
+                bytes_in=partition.bytes_in,
+                messages_in=partition.messages_in,
+                bytes_out=partition.bytes_out,
+                messages_out=partition.messages_out,
+            )
+
+    def degraded(self) -> list[str]:
+        """Return what does not work while the rest does, a sentence each."""
+        sentences = [f"data directory {path} is missing" for path in self.store.directories.missing]
+        for directory in self.store.directories.present:
+            for topic_partition, reason in directory.unavailable.items():
+                sentences.append(f"partition {topic_partition} cannot be used: {reason}")
+        sentences += [
+            f"partition {partition.topic}-{partition.number} has damaged bytes"
+            for partition in self._table
+            if partition.log.damage
+        ]
+        return sentences
+
+
+class _TopicLock:
+    """A lock, and how many hold it or wait for it."""
+
+    __slots__ = ("lock", "users")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.users = 0
+
+
+def _check_is_for_clients(name: str) -> None:
+    check_topic_name(name)
+    if is_internal(name):
+        raise InvalidTopicError(f"clients can neither create nor delete the internal topic {name}")

@@ -1,0 +1,104 @@
+"""PartitionTable: which partitions can be reached under which name; look-ups of every request.
+
+By the bytes of the topic's name, as they stand in a request. The lists are looked into by handlers
+directly: a partition that exists but cannot be used is None there, and answers KAFKA_STORAGE_ERROR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from protocol.error_codes import ErrorCode
+from protocol.errors import InvalidTopicError, StorageError, UnknownTopicOrPartitionError
+from protocol.stored.file_names import is_topic_name
+
+if TYPE_CHECKING:
+    from broker.partition import Partition
+
+INTERNAL_PREFIX: Final = b"__"
+
+
+def is_internal(topic: str | bytes) -> bool:
+    """Whether only the broker itself may write to, make or delete the topic."""
+    name = topic.encode("utf-8", "replace") if isinstance(topic, str) else topic
+    return name.startswith(INTERNAL_PREFIX)
+
+
+class PartitionTable:
+    """Every reachable partition."""
+
+    def __init__(self) -> None:
+        self.by_topic: dict[bytes, list[Partition | None]] = {}
+        """By topic and number; None: the partition exists, and cannot be used."""
+        self.writable_by_topic: dict[bytes, list[Partition | None]] = {}
+        """The same without the internal topics."""
+
+    def publish(self, topic: str, partitions: Sequence[Partition | None]) -> None:
+        """Make a topic reachable."""
+        name = topic.encode("ascii")
+        listed = list(partitions)
+        self.by_topic[name] = listed
+        if not is_internal(name):
+            self.writable_by_topic[name] = listed
+
+    def unpublish(self, topic: str) -> list[Partition | None]:
+        """Make a topic unreachable; return what it had. Whoever waits there is not told."""
+        name = topic.encode("ascii")
+        self.writable_by_topic.pop(name, None)
+        return self.by_topic.pop(name, [])
+
+    def fail_all(self) -> None:
+        """Nothing can be used any more: all waiting ends, all requests answer 56."""
+        for partition in list(self):
+            partition.fail_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
+        for partitions in self.by_topic.values():
+            partitions[:] = [None] * len(partitions)
+
+    def __iter__(self) -> Iterator[Partition]:
+        """Every partition that can be used."""
+        for partitions in self.by_topic.values():
+            for partition in partitions:
+                if partition is not None:
+                    yield partition
+
+    def partition(self, topic: bytes, number: int) -> Partition:
+        """Return a partition to read from.
+
+        Raises:
+            UnknownTopicOrPartitionError: no such topic, or no such partition of it.
+            StorageError: it exists and cannot be used.
+        """
+        return _member(self.by_topic.get(topic), topic, number)
+
+    def writable_partition(self, topic: bytes, number: int) -> Partition:
+        """Return a partition for clients to write to.
+
+        Raises:
+            InvalidTopicError: an internal topic, or a name that no topic may have.
+            UnknownTopicOrPartitionError, StorageError: as `partition`.
+        """
+        partitions = self.writable_by_topic.get(topic)
+        if partitions is None:
+            if is_internal(topic):
+                raise InvalidTopicError("clients cannot write to internal topics")
+            if not is_topic_name(topic.decode("latin-1")):
+                raise InvalidTopicError("no topic may have that name")
+        return _member(partitions, topic, number)
+
+
+def _member(partitions: Sequence[Partition | None] | None, topic: bytes, number: int) -> Partition:
+    if partitions is None:
+        raise UnknownTopicOrPartitionError(f"there is no topic {_text(topic)}")
+    if not 0 <= number < len(partitions):
+        raise UnknownTopicOrPartitionError(
+            f"topic {_text(topic)} has {len(partitions)} partitions, none with number {number}"
+        )
+    partition = partitions[number]
+    if partition is None:
+        raise StorageError(f"partition {_text(topic)}-{number} cannot be used now")
+    return partition
+
+
+def _text(topic: bytes) -> str:
+    return topic[:249].decode("latin-1")

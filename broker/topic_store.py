@@ -1,0 +1,312 @@
+"""TopicStore: topics as they are kept: their rows in the registry, their logs in the directories.
+
+What makes a topic exist is its row, durable before a directory of it is made; what makes it go is
+the row's mark, durable before a directory of it is renamed. So a crash at any moment leaves
+something that the next start finishes (`start_plan`). The registry is used by one thread of its
+own; all else happens on the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+from uuid import UUID, uuid4
+
+import structlog
+
+from broker.data_directories import (
+    DataDirectories,
+    check_first_directory,
+    make_directory,
+    missing_directories,
+)
+from broker.start_plan import FoundPartition, StartPlan, plan_start
+from broker.storage.index_cache import IndexCache
+from broker.storage.log_config import LogConfig
+from broker.storage.log_directory import LogDirectory
+from broker.storage.storage_options import StorageOptions
+from broker.topic_registry import FILE_NAME, TopicEntry, TopicRegistry
+from broker.topic_settings import log_config
+from protocol.errors import DataDirectoryError, InvalidConfigError, StorageError
+from protocol.identifiers import TopicPartition
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.config import Config
+    from broker.storage.disk import Disk
+    from broker.storage.partition_log import PartitionLog
+
+_log = structlog.get_logger("tidelog.topics")
+
+T = TypeVar("T")
+
+PARTITIONS_PER_TURN: Final = 4
+"""Made or renamed between two turns of the event loop: some system calls each."""
+
+
+class TopicStore:
+    """Topics on disk; what is done with their logs is the manager's business."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        disk: Disk,
+        clock: Clock,
+        registry_executor: Executor,
+        registry_path: Path | None = None,
+        maps_files: bool = True,
+    ) -> None:
+        """Args:
+        registry_executor: Must have one thread.
+        registry_path: Where the registry is, if not in the first data directory.
+        maps_files: The event loop can send mapped files (uvloop).
+        """
+        storage = config.storage
+        self._loop, self._disk, self._clock = loop, disk, clock
+        self._executor = registry_executor
+        self._node_id = config.daemon.node_id
+        self.paths = [Path(path).absolute() for path in storage.data_dirs]
+        self._allow_missing = {Path(path).absolute() for path in config.daemon.allow_missing_dirs}
+        self._registry_path = registry_path or self.paths[0] / FILE_NAME
+        self._options = StorageOptions(
+            open_files_max=storage.open_files_max,
+            mapped_files_max=storage.mapped_files_max,
+            map_files=maps_files,
+            index_cache_bytes=storage.index_cache_bytes,
+            retention_check_ms=storage.retention_check_ms,
+            checkpoint_interval_ms=storage.checkpoint_interval_ms,
+        )
+        self.defaults = config.topics.log_config()
+        """Settings of topics that do not set their own."""
+        self.entries: dict[str, TopicEntry] = {}
+        """Every topic that exists, by name."""
+        self.directories = DataDirectories((), ())
+        self._registry: TopicRegistry
+
+    # --- start and end --------------------------------------------------------------------------
+
+    async def open(self) -> dict[str, list[PartitionLog | None]]:
+        """Lock and load the data directories, agree them with the registry, return all logs.
+
+        By topic and partition number; None: the partition exists and cannot be used.
+
+        Raises:
+            DataDirectoryError: the start is refused; the text says why.
+            OSError: the disk refused; a failed sync among others.
+        """
+        check_first_directory(self._disk, self.paths)
+        make_directory(self._disk, self.paths[0])
+        self._registry = await self._in_registry(TopicRegistry.open, self._registry_path)
+        try:
+            return await self._open_directories()
+        except BaseException:
+            self._close_directories(clean=False)
+            await self._in_registry(self._registry.close)
+            raise
+
+    async def _open_directories(self) -> dict[str, list[PartitionLog | None]]:
+        registry = self._registry
+        known = await self._in_registry(registry.data_directories)
+        entries = await self._in_registry(registry.topics)
+        deleted_ids = await self._in_registry(registry.deleted_topic_ids)
+        missing = missing_directories(
+            self._disk, self.paths, known=known, allow_missing=self._allow_missing
+        )
+        self.entries = {entry.name: entry for entry in entries if not entry.is_deleting}
+        opened = self._opener()
+        self.directories = DataDirectories.open(self._disk, self.paths, missing, opened)
+        plan = plan_start(
+            entries,
+            deleted_ids,
+            self._found_partitions(),
+            has_missing_directories=bool(missing),
+            new_id=uuid4,
+        )
+        forgotten = known - {str(path) for path in self.paths}
+        if forgotten and plan.create:
+            raise DataDirectoryError(
+                f"{len(plan.create)} partitions are missing, {plan.create[0][0]} for one, and data "
+                f"directory {min(forgotten)}, in use before, is not configured any more: name it"
+            )
+        await self._carry_out(plan)
+        await self._in_registry(registry.set_data_directories, [str(path) for path in self.paths])
+        return self._logs_by_topic()
+
+    def _opener(self) -> Callable[[Path], LogDirectory]:
+        """Return what opens a data directory; all of them share cluster, ids and index cache."""
+        new_ids: dict[str, UUID] = {}
+        cluster_id: str | None = None
+        index_cache = IndexCache(self._options.index_cache_bytes)
+
+        def topic_id_of(topic: str) -> UUID:
+            entry = self.entries.get(topic)
+            return entry.topic_id if entry else new_ids.setdefault(topic, uuid4())
+
+        def open_one(path: Path) -> LogDirectory:
+            nonlocal cluster_id
+            directory = LogDirectory.open(
+                self._disk,
+                path,
+                self._clock,
+                self.config_of,
+                self._options,
+                node_id=self._node_id,
+                cluster_id=cluster_id,
+                topic_id_of=topic_id_of,
+                index_cache=index_cache,
+            )
+            cluster_id = directory.properties.cluster_id
+            _log.info(
+                "data directory loaded",
+                path=str(path),
+                clean=directory.summary.is_clean,
+                partitions=directory.summary.logs,
+                checked_bytes=directory.summary.checked_bytes,
+                cut_bytes=directory.summary.cut_bytes,
+                seconds=round(directory.summary.seconds, 3),
+            )
+            return directory
+
+        return open_one
+
+    def _found_partitions(self) -> list[FoundPartition]:
+        found: list[FoundPartition] = []
+        for number, directory in self.directories.numbered():
+            for topic_partition, log in directory.logs.items():
+                found.append(FoundPartition(topic_partition, log.topic_id, number))
+            found += [FoundPartition(each, None, number) for each in directory.unavailable]
+        return found
+
+    async def _carry_out(self, plan: StartPlan) -> None:
+        registry = self._registry
+        for found in plan.delete:
+            self.directories.number(found.directory).delete_log(found.topic_partition)
+        for entry in plan.finish_delete:
+            _log.info("deletion finished", topic=entry.name)
+            finish = partial(registry.finish_delete, remember=entry.name in plan.remember)
+            await self._in_registry(finish, entry.name)
+        for entry in plan.adopt:
+            _log.info("topic adopted", topic=entry.name, partitions=entry.partition_count)
+            await self._in_registry(registry.create, entry)
+            self.entries[entry.name] = entry
+        for entry in plan.grow:
+            _log.info("partitions adopted", topic=entry.name, partitions=entry.partition_count)
+            await self._in_registry(registry.set_partition_count, entry.name, entry.partition_count)
+            self.entries[entry.name] = entry
+        for topic_partition, entry in plan.create:
+            _log.warning("partition made, empty: there was none", partition=str(topic_partition))
+            self._create_log(topic_partition, entry)
+        for topic_partition in plan.unavailable:
+            _log.error("partition not available", partition=str(topic_partition))
+
+    def _logs_by_topic(self) -> dict[str, list[PartitionLog | None]]:
+        logs: dict[str, list[PartitionLog | None]] = {
+            entry.name: [None] * entry.partition_count for entry in self.entries.values()
+        }
+        for directory in self.directories.present:
+            for (topic, number), log in directory.logs.items():
+                logs[topic][number] = log
+        return logs
+
+    async def close(self, *, clean: bool) -> None:
+        """Close everything; with `clean`, what was flushed before is marked as whole.
+
+        Raises:
+            OSError, StorageError: something could not be saved; the next start recovers.
+        """
+        try:
+            self._close_directories(clean=clean)
+        finally:
+            await self._in_registry(self._registry.close)
+
+    def _close_directories(self, *, clean: bool) -> None:
+        failures: list[Exception] = []
+        for directory in self.directories.present:
+            try:
+                directory.close(clean=clean)
+            except (OSError, StorageError) as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    # --- topics ---------------------------------------------------------------------------------
+
+    def config_of(self, topic: str) -> LogConfig:
+        """Return the settings of a topic, its own over the defaults; of an unknown one those."""
+        entry = self.entries.get(topic)
+        if entry is None or not entry.settings:
+            return self.defaults
+        try:
+            return log_config(entry.settings, self.defaults)
+        except InvalidConfigError as error:  # written by a version that allowed it
+            _log.error("settings of a topic are not used", topic=topic, error=str(error))
+            return self.defaults
+
+    async def create_topic(self, entry: TopicEntry) -> list[PartitionLog]:
+        """Add a topic, durably, and make its logs.
+
+        Raises:
+            TopicAlreadyExistsError: the name is taken, be it by one whose deletion failed.
+            StorageError: the disk refused; nothing is left of the topic.
+        """
+        await self._in_registry(self._registry.create, entry)
+        self.entries[entry.name] = entry
+        logs: list[PartitionLog] = []
+        try:
+            for number in range(entry.partition_count):
+                logs.append(self._create_log(TopicPartition(entry.name, number), entry))
+                if len(logs) % PARTITIONS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        except StorageError:
+            await self.finish_delete(await self.begin_delete(entry.name))
+            raise
+        return logs
+
+    def _create_log(self, topic_partition: TopicPartition, entry: TopicEntry) -> PartitionLog:
+        directory = self.directories.least_used()
+        return directory.create_log(topic_partition, entry.topic_id, self.config_of(entry.name))
+
+    async def begin_delete(self, name: str) -> TopicEntry:
+        """Decide, durably, that a topic goes: from here on a restart finishes its deletion.
+
+        Raises:
+            StorageError: the disk refused; nothing has changed.
+        """
+        await self._in_registry(self._registry.begin_delete, name)
+        return self.entries.pop(name)
+
+    async def finish_delete(self, entry: TopicEntry) -> None:
+        """Rename the directories of a topic whose deletion was begun; then its name is free.
+
+        Raises:
+            StorageError: the disk refused: the name is not free, and the next start finishes this.
+        """
+        left_some = False
+        renamed = 0
+        for directory in self.directories.present:
+            for number in range(entry.partition_count):
+                topic_partition = TopicPartition(entry.name, number)
+                if topic_partition in directory.logs:
+                    directory.delete_log(topic_partition)
+                    renamed += 1
+                    if renamed % PARTITIONS_PER_TURN == 0:
+                        await asyncio.sleep(0)
+                elif topic_partition in directory.unavailable:
+                    left_some = True
+        remember = left_some or bool(self.directories.missing)
+        finish = partial(self._registry.finish_delete, remember=remember)
+        await self._in_registry(finish, entry.name)
+
+    async def _in_registry(self, call: Callable[..., T], *arguments: object) -> T:
+        """Run a call in the registry's thread."""
+        try:
+            return await self._loop.run_in_executor(self._executor, partial(call, *arguments))
+        except sqlite3.Error as error:
+            raise StorageError(f"the topic registry failed: {error}") from error
