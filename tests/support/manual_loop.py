@@ -73,12 +73,20 @@ class HeldExecutor(Executor):
     def __init__(self) -> None:
         self.jobs: list[tuple[Future[Any], Callable[[], Any]]] = []
         self.submitted = 0
+        self.is_following = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
         self.jobs.append((future, lambda: fn(*args, **kwargs)))
         self.submitted += 1
+        if self.is_following:
+            self.release()
         return future
+
+    def follow(self) -> None:
+        """Hold nothing any more: run what there is, and from now on each job at once."""
+        self.is_following = True
+        self.release()
 
     def release(self, count: int = 1 << 30) -> int:
         """Run up to `count` jobs; return how many there were."""
