@@ -111,7 +111,8 @@ class SegmentWalk:
         if len(window) - index <= MAGIC_POSITION:
             raise BatchTruncatedError(position, "header")
         try:
-            if window[index + MAGIC_POSITION] == MAGIC:
+            magic = window[index + MAGIC_POSITION]
+            if magic >= MAGIC:
                 return parse_header(window, index)
             parse_entry(window, index)
             return _legacy_header(window, index)
