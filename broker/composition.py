@@ -35,6 +35,7 @@ from broker.partition_manager import PartitionManager
 from broker.ready_file import remove_ready_file, write_ready_file
 from broker.reload import changes_between
 from broker.sd_notify import SystemdNotifier
+from broker.stopped.running import refuse_running
 from broker.storage.disk import Disk
 from broker.storage.os_disk import OsDisk
 from broker.version import version
@@ -77,14 +78,11 @@ class Broker:
         self._http = LazyHttp(self.config.http, self.health, self.metrics)
         self._manager: PartitionManager | None = None
         self._listener: Listener | None = None
-        self._threads: ThreadPoolExecutor | None = None
+        self._executors: list[ThreadPoolExecutor] = []
         self._watch: LoopWatch | None = None
-
-    @property
-    def addresses(self) -> dict[str, list[str]]:
+        self._is_stopping = False
+        self.addresses: dict[str, list[str]] = {"native": [], "http": []}
         """Where it listens, by protocol, as "127.0.0.1:9091"; empty before `start`."""
-        native = self._listener.addresses if self._listener is not None else []
-        return {"native": native, "http": self._http.addresses}
 
     @property
     def manager(self) -> PartitionManager:
@@ -140,13 +138,14 @@ class Broker:
             remove_ready_file(Path(self.config.daemon.ready_file))
         try:
             self._http.bind()
+            self.addresses["http"] = self._http.addresses
         except ConfigError as error:
             raise StartError(ExitCode.LISTEN, str(error)) from error
 
     async def _open_partitions(self, loop: asyncio.AbstractEventLoop) -> None:
         self.health.enter(State.RECOVERING, "data directories are being opened")
         self._systemd.status("opening data directories")
-        self._manager = PartitionManager(
+        manager = PartitionManager(
             self.config,
             loop=loop,
             disk=self._disk,
@@ -154,26 +153,38 @@ class Broker:
             metrics=self.metrics,
             on_fatal=self._fail,
             maps_files=_sends_mapped_memory(loop),
+            flush_executor=self._make_threads(self.config.flush.threads, "flush"),
+            registry_executor=self._make_threads(1, "registry"),
         )
-        self.health.degraded = self._manager.degraded
-        opening = loop.create_task(self._manager.open())
+        try:
+            for path in self.config.storage.data_dirs:
+                refuse_running(Path(path))  # first of all, for it is the likeliest, and plainest
+            await self._with_http_if_slow(loop.create_task(manager.open()))
+        except (DataDirectoryError, OSError) as error:
+            raise StartError(ExitCode.DATA_DIRECTORY, str(error)) from error
+        self._manager = manager
+        self.health.degraded = manager.degraded
+
+    async def _with_http_if_slow(self, opening: asyncio.Task[None]) -> None:
         try:
             done, _ = await asyncio.wait({opening}, timeout=SLOW_OPEN_S)
             if not done:
                 self._http.start_soon()
             await opening
-        except (DataDirectoryError, OSError) as error:
-            raise StartError(ExitCode.DATA_DIRECTORY, str(error)) from error
         finally:
             opening.cancel()
 
+    def _make_threads(self, count: int, name: str) -> ThreadPoolExecutor:
+        executor = ThreadPoolExecutor(count, f"tidelog-{name}")
+        self._executors.append(executor)
+        return executor
+
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._threads = ThreadPoolExecutor(REQUEST_THREADS, "tidelog-request")
         api = NativeApi(
             self.manager,
             loop=loop,
             clock=self._clock,
-            executor=self._threads,
+            executor=self._make_threads(REQUEST_THREADS, "request"),
             limits=self.config.limits,
             metrics=self.metrics,
             maps_slices=_sends_mapped_memory(loop),
@@ -188,6 +199,7 @@ class Broker:
         self.metrics.receive_buffer_bytes = lambda: admission.buffers.bytes_out
         self._listener = Listener("native", sockets, api.session, admission, self.metrics)
         await self._listener.start()
+        self.addresses["native"] = self._listener.addresses
 
     def _tell_ready(self, seconds: float) -> None:
         addresses = self.addresses
@@ -247,9 +259,14 @@ class Broker:
     async def stop(self) -> None:
         """Drain: return when everything is answered, flushed, and marked as cleanly stopped.
 
+        A second call does nothing.
+
         Raises:
             OSError, TidelogError: something could not be saved; nothing acknowledged is lost.
         """
+        if self._is_stopping:
+            return
+        self._is_stopping = True
         timeout_ms = self.config.daemon.shutdown_timeout_ms
         deadline_s = time.monotonic() + timeout_ms / 1000 * ANSWERING_SHARE
         self.health.enter(State.DRAINING, "the broker is stopping")
@@ -273,8 +290,8 @@ class Broker:
         finally:
             if self._watch is not None:
                 self._watch.stop()
-            if self._threads is not None:
-                self._threads.shutdown(wait=False, cancel_futures=True)
+            for executor in self._executors:
+                executor.shutdown(wait=False, cancel_futures=True)
             await self._http.stop()
 
     async def __aenter__(self) -> Broker:
