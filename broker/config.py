@@ -90,7 +90,7 @@ class StorageConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Sealed segment files per directory that are mapped into memory for sending; 0 reads them
     instead."""
     index_cache_bytes: Annotated[int, size(ge=0)] = _ENGINE.index_cache_bytes
-    """Memory per directory for the indexes of sealed segments."""
+    """Memory for the indexes of sealed segments."""
     retention_check_ms: Annotated[int, duration(ge=100)] = _ENGINE.retention_check_ms
     """How often old segments are looked for."""
     checkpoint_interval_ms: Annotated[int, duration(ge=10)] = _ENGINE.checkpoint_interval_ms

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import (
@@ -34,7 +34,9 @@ from broker.topic_labels import TopicLabels
 from protocol.error_codes import ErrorCode
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
-SAMPLES_PER_SLICE: Final = 200
+SAMPLES_PER_SLICE: Final = 100
+
+Item = TypeVar("Item")
 
 _TOPIC_COUNTERS: Final = (
     ("bytes_in", "Bytes of record batches appended, as stored."),
@@ -52,8 +54,34 @@ _PARTITION_GAUGES: Final = (
 )
 
 
+class Snapshot:
+    """All partitions at one moment, summed by topic; filled sample by sample, so that a caller may
+    let the loop turn in between."""
+
+    def __init__(self) -> None:
+        self.samples: list[PartitionSample] = []
+        self.size_bytes = 0
+        self._counts: dict[str, list[int]] = {}
+
+    def add(self, sample: PartitionSample) -> None:
+        self.samples.append(sample)
+        self.size_bytes += sample.size_bytes
+        counts = self._counts.get(sample.topic)
+        if counts is None:
+            counts = self._counts[sample.topic] = [0, 0, 0, 0]
+        counts[0] += sample.bytes_in
+        counts[1] += sample.messages_in
+        counts[2] += sample.bytes_out
+        counts[3] += sample.messages_out
+
+    def counts_by_topic(self) -> dict[str, tuple[int, ...]]:
+        """Return the sums of `_TOPIC_COUNTERS`, in their order."""
+        return {topic: tuple(counts) for topic, counts in self._counts.items()}
+
+
 class BrokerCollector(Collector):
-    """Turns `Metrics` into metric families."""
+    """Turns `Metrics` into metric families. One with very many samples comes in pieces of one name,
+    each made when it is asked for."""
 
     def __init__(
         self,
@@ -66,19 +94,21 @@ class BrokerCollector(Collector):
     ) -> None:
         self._metrics, self._health, self._version = metrics, health, version
         self._labels, self._partitions_max = labels, partitions_max
-        self.samples: Sequence[PartitionSample] | None = None
-        """The partitions to show; None: ask for them at the time."""
+        self.snapshot: Snapshot | None = None
+        """The partitions to show; None: look at them at the time."""
 
     def collect(self) -> Iterator[Metric]:
         yield from self._of_process()
         yield from self._of_requests()
         yield from self._of_connections()
         yield from self._of_storage()
-        samples = self.samples
-        if samples is None:
-            samples = tuple(self._metrics.partition_samples())
-        yield from self._of_topics(samples)
-        yield from self._of_partitions(samples)
+        snapshot = self.snapshot
+        if snapshot is None:
+            snapshot = Snapshot()
+            for sample in self._metrics.partition_samples():
+                snapshot.add(sample)
+        yield from self._of_topics(snapshot)
+        yield from self._of_partitions(snapshot)
 
     def _of_process(self) -> Iterator[Metric]:
         loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
@@ -159,38 +189,32 @@ class BrokerCollector(Collector):
             "tidelog_recovery_truncated_bytes", "Torn tails cut at start.", storage.truncated_bytes
         )
 
-    def _of_topics(self, samples: Iterable[PartitionSample]) -> Iterator[Metric]:
-        counts: dict[str, tuple[int, ...]] = {}
-        partitions = total_bytes = 0
-        for sample in samples:
-            one = (sample.bytes_in, sample.messages_in, sample.bytes_out, sample.messages_out)
-            before = counts.get(sample.topic, (0, 0, 0, 0))
-            counts[sample.topic] = tuple(old + new for old, new in zip(before, one, strict=True))
-            partitions += 1
-            total_bytes += sample.size_bytes
+    def _of_topics(self, snapshot: Snapshot) -> Iterator[Metric]:
+        counts = snapshot.counts_by_topic()
         yield _gauge("tidelog_topics", "Topics.", len(counts))
-        yield _gauge("tidelog_partitions", "Partitions that are open.", partitions)
-        yield _gauge("tidelog_log_size_bytes", "Bytes of all log files.", total_bytes)
-        by_label = self._labels.by_label(counts)
+        yield _gauge("tidelog_partitions", "Partitions that are open.", len(snapshot.samples))
+        yield _gauge("tidelog_log_size_bytes", "Bytes of all log files.", snapshot.size_bytes)
+        by_label = list(self._labels.by_label(counts).items())
         for position, (name, text) in enumerate(_TOPIC_COUNTERS):
-            family = CounterMetricFamily(f"tidelog_topic_{name}", text, labels=["topic"])
-            for label, values in by_label.items():
-                family.add_metric([label], values[position])
-            yield family
+            for piece in _pieces(by_label):
+                family = CounterMetricFamily(f"tidelog_topic_{name}", text, labels=["topic"])
+                for label, values in piece:
+                    family.add_metric([label], values[position])
+                yield family
 
-    def _of_partitions(self, samples: Sequence[PartitionSample]) -> Iterator[Metric]:
-        shown = [
-            (sample, [sample.topic, str(sample.partition)])
-            for sample in samples
-            if self._labels.is_labelled(sample.topic)
-        ][: self._partitions_max]
+    def _of_partitions(self, snapshot: Snapshot) -> Iterator[Metric]:
+        is_labelled = self._labels.is_labelled
+        shown = [sample for sample in snapshot.samples if is_labelled(sample.topic)]
+        del shown[self._partitions_max :]
         for name, field, text in _PARTITION_GAUGES:
-            family = GaugeMetricFamily(
-                f"tidelog_partition_{name}", text, labels=["topic", "partition"]
-            )
-            for sample, labels in shown:
-                family.add_metric(labels, getattr(sample, field))
-            yield family
+            for piece in _pieces(shown):
+                family = GaugeMetricFamily(
+                    f"tidelog_partition_{name}", text, labels=["topic", "partition"]
+                )
+                for sample in piece:
+                    labels = [sample.topic, str(sample.partition)]
+                    family.add_metric(labels, getattr(sample, field))
+                yield family
 
 
 class Exporter:
@@ -221,17 +245,20 @@ class Exporter:
     async def text(self) -> bytes:
         """Return the exposition, letting the loop turn every few milliseconds."""
         async with self._scraping:  # one at a time: each takes memory and turns
-            samples = []
+            snapshot = Snapshot()
             for number, sample in enumerate(self._metrics.partition_samples(), start=1):
-                samples.append(sample)
+                snapshot.add(sample)
                 if number % SAMPLES_PER_SLICE == 0:
                     await asyncio.sleep(0)
-            self.collector.samples = samples
-            parts = []
+            self.collector.snapshot = snapshot
+            parts: list[bytes] = []
+            name = ""
             for family in self.registry.collect():
-                for part in _rendered(family):
-                    parts.append(part)
-                    await asyncio.sleep(0)
+                text: bytes = generate_latest(_OneFamily(family))
+                parts.append(text if family.name != name else _without_heading(text))
+                name = family.name
+                await asyncio.sleep(0)
+            self.collector.snapshot = None
             return b"".join(parts)
 
 
@@ -245,14 +272,10 @@ class _OneFamily:
         return [self._family]
 
 
-def _rendered(family: Metric) -> Iterator[bytes]:
-    """Yield the text of a family in slices; its HELP and TYPE lines come once, at the start."""
-    samples = family.samples
-    for start in range(0, max(1, len(samples)), SAMPLES_PER_SLICE):
-        piece = Metric(family.name, family.documentation, family.type, family.unit)
-        piece.samples = samples[start : start + SAMPLES_PER_SLICE]
-        rendered: Any = generate_latest(_OneFamily(piece))
-        yield rendered if start == 0 else _without_heading(rendered)
+def _pieces(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Yield `items` in slices; an empty one if there are none."""
+    for start in range(0, max(1, len(items)), SAMPLES_PER_SLICE):
+        yield items[start : start + SAMPLES_PER_SLICE]
 
 
 def _without_heading(text: bytes) -> bytes:

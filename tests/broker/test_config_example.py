@@ -1,11 +1,14 @@
 """config.example.toml and docs/configuration.md are what the config structs say."""
 
+import dataclasses
+import re
 from pathlib import Path
 
 from broker import config_keys
 from broker.config import Config
 from broker.config_example import documentation, example_text, main, with_reference
 from broker.config_sources import Source, load
+from broker.storage.log_config import LogConfig
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,3 +49,20 @@ def test_given_a_tree_when_updated_then_both_files_are_written(tmp_path):
     assert code == 0
     assert (tmp_path / "config.example.toml").read_text() == example_text()
     assert "| `native_port` | `9091` |" in reference.read_text()
+
+
+def test_given_every_key_when_looked_for_in_the_broker_then_something_reads_it():
+    """A key that does nothing is a promise that is not kept."""
+    of_logs = {field.name for field in dataclasses.fields(LogConfig)}  # read as a LogConfig
+    sources = [
+        path.read_text() for path in (ROOT / "broker").rglob("*.py") if "config" not in path.name
+    ]
+
+    unread = [
+        key.path
+        for key in config_keys.all_keys().values()
+        if not (key.table == "topics" and key.name in of_logs)
+        and not any(re.search(rf"\.{key.name}\b", source) for source in sources)
+    ]
+
+    assert unread == []
