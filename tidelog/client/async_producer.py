@@ -9,7 +9,8 @@ from protocol.native.responses import ProduceResponse
 from tidelog.client import calls
 from tidelog.client.accumulator import Accumulator, Batch, ProducerSettings
 from tidelog.client.async_connection import AsyncConnection
-from tidelog.client.errors import ClientClosedError
+from tidelog.client.errors import BrokerError, ClientClosedError, ConnectionLostError
+from tidelog.client.retrying import backoffs_s, is_retriable
 from tidelog.client.topic_cache import TopicCache
 from tidelog.client.values import Delivery, Headers
 
@@ -99,10 +100,19 @@ class AsyncProducer:
         await self._connection.close()
 
     async def _partition(self, topic: str, key: bytes | None) -> int:
-        now_s = asyncio.get_running_loop().time()
-        question = self._topics.question(topic, now_s)
-        if question is not None:
-            self._topics.learn(topic, await self._connection.call(question), now_s)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._settings.delivery_timeout_s
+        backoffs = backoffs_s()
+        while (question := self._topics.question(topic, loop.time())) is not None:
+            try:
+                self._topics.learn(topic, await self._connection.call(question), loop.time())
+                break
+            except (BrokerError, ConnectionLostError) as error:
+                if self._topics.keep(topic, loop.time()):
+                    break
+                if loop.time() >= deadline_s or not is_retriable(error):
+                    raise
+            await asyncio.sleep(next(backoffs))
         return self._topics.partition(topic, key)
 
     async def _run(self) -> None:

@@ -135,6 +135,24 @@ class Client:
             start: "beginning", "end", an offset, or a datetime with a time zone.
             follow: Go on when the end is reached; else stop at what was the end at the call.
         """
+        for found in self.message_lists(
+            topic, partitions, start=start, follow=follow, max_bytes=max_bytes
+        ):
+            yield from found
+
+    def message_lists(
+        self,
+        topic: str,
+        partitions: Sequence[int] | None = None,
+        *,
+        start: Start = "beginning",
+        follow: bool = False,
+        max_bytes: int = 1024 * 1024,
+    ) -> Iterator[list[Message]]:
+        """Iterate like `messages`, over what each answer brought; a list may be empty.
+
+        For those who pass messages on and want to know when there is nothing more for now.
+        """
         if partitions is None:
             info = self.topics(topic)[0]
             calls.check(info.error, topic)
@@ -143,7 +161,7 @@ class Client:
         starts = {number: self._start(topic, number, start, ends[number]) for number in partitions}
         cursor = Cursor(topic, starts, None if follow else ends, max_bytes)
         while not cursor.is_done:
-            yield from cursor.accept(self._call(cursor.next_call(), cursor.wait_ms / 1000))
+            yield cursor.accept(self._call(cursor.next_call(), cursor.wait_ms / 1000))
 
     def _start(self, topic: str, partition: int, start: Start, end: int) -> int:
         if start == "end":

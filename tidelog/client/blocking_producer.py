@@ -10,7 +10,8 @@ from concurrent.futures import Future, wait
 from tidelog.client import calls
 from tidelog.client.accumulator import Accumulator, Batch, ProducerSettings
 from tidelog.client.blocking_connection import BlockingConnection
-from tidelog.client.errors import ClientClosedError
+from tidelog.client.errors import BrokerError, ClientClosedError, ConnectionLostError
+from tidelog.client.retrying import backoffs_s, is_retriable
 from tidelog.client.topic_cache import TopicCache
 from tidelog.client.values import Delivery, Headers
 
@@ -100,10 +101,19 @@ class Producer:
         self._connection.close()
 
     def _partition(self, topic: str, key: bytes | None) -> int:
-        now_s = time.monotonic()
-        question = self._topics.question(topic, now_s)
-        if question is not None:
-            self._topics.learn(topic, self._connection.call(question), now_s)
+        deadline_s = time.monotonic() + self._settings.delivery_timeout_s
+        backoffs = backoffs_s()
+        while (question := self._topics.question(topic, time.monotonic())) is not None:
+            try:
+                self._topics.learn(topic, self._connection.call(question), time.monotonic())
+                break
+            except (BrokerError, ConnectionLostError) as error:
+                now_s = time.monotonic()
+                if self._topics.keep(topic, now_s):
+                    break
+                if now_s >= deadline_s or not is_retriable(error):
+                    raise
+            time.sleep(next(backoffs))
         return self._topics.partition(topic, key)
 
     def _run(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ def is_repeatable(call: Call[Any], error: Exception) -> bool:
     return call.is_repeatable and is_retriable(error) and not is_missing
 
 
-def backoffs_s(retries: int) -> Iterator[float]:
-    """Yield the waits before each of `retries` repeats."""
-    for exponent in range(retries):
-        yield min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2**exponent)
+def backoffs_s(retries: int | None = None) -> Iterator[float]:
+    """Yield the waits before each of `retries` repeats; None never ends."""
+    for exponent in itertools.count() if retries is None else range(retries):
+        yield min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(exponent, 10))

@@ -10,6 +10,7 @@ from tidelog.client.partitioner import Partitioner
 from tidelog.client.values import TopicInfo
 
 REFRESH_S: Final = 60.0
+ASK_AGAIN_S: Final = 1.0
 
 
 class TopicCache:
@@ -38,6 +39,13 @@ class TopicCache:
             return
         calls.check(info.error, topic)
         self._counts[topic] = (len(info.partitions), now_s + REFRESH_S)
+
+    def keep(self, topic: str, now_s: float) -> bool:
+        """Go on with what is known although asking again has failed; False: nothing is known."""
+        known = self._counts.get(topic)
+        if known is not None:
+            self._counts[topic] = (known[0], now_s + ASK_AGAIN_S)
+        return known is not None
 
     def partition(self, topic: str, key: bytes | None) -> int:
         """Return the partition for a message."""
