@@ -19,6 +19,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from broker import log_setup  # before all others: it keeps rich out of the process
 from broker.arguments import ServeArguments, parse_arguments
@@ -67,8 +68,8 @@ def serve(
 ) -> int:
     """Run a broker in this process until it is told to stop; return the exit code.
 
-    It does not return but ends the process, with the same code, where threads may be stuck in the
-    disk: after a drain that took too long, a failed flush, or a bug.
+    It does not return but ends the process, with the same code, where something of the broker may
+    be stuck: after a drain that took too long, a failed flush, a bug, a stop in mid-recovery.
 
     Args:
         settings: `table.key=value` texts, as of --set.
@@ -89,26 +90,26 @@ def serve(
     log_setup.set_up(level=output.level, output=output.format)
     checksum.self_test()
     raise_open_files_limit(loaded.config)
-    broker = Broker(loaded, environment=variables, reload_from=read_configuration)
-    code = _run(broker)
-    if code in (ExitCode.BUG, ExitCode.NOT_DRAINED, ExitCode.DISK):
-        logging.shutdown()
-        sys.stderr.flush()
-        os._exit(code)  # interpreter shutdown would wait for those threads
-    return code
+    return _run(Broker(loaded, environment=variables, reload_from=read_configuration))
 
 
 def _run(broker: Broker) -> ExitCode:
     """Run the broker on the best event loop there is."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
-            return runner.run(_until_stopped(broker))
+            end = runner.run(_until_stopped(broker))
         except StartError as error:
             log.error("cannot start", reason=str(error))
             return error.exit_code
         except Exception:
             log.exception("unexpected error")
-            return ExitCode.BUG
+            end = _End(ExitCode.BUG, is_tidy=False)
+        if not end.is_tidy:
+            # Leaving would wait for tasks and threads that may be stuck in the disk.
+            logging.shutdown()
+            sys.stderr.flush()
+            os._exit(end.code)
+        return end.code
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -122,7 +123,14 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-async def _until_stopped(broker: Broker) -> ExitCode:
+class _End(NamedTuple):
+    """How the broker ended; not tidy: something of it may still be under way."""
+
+    code: ExitCode
+    is_tidy: bool = True
+
+
+async def _until_stopped(broker: Broker) -> _End:
     """Start, wait for a signal or a failure, drain."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_report)
@@ -137,40 +145,34 @@ async def _until_stopped(broker: Broker) -> ExitCode:
     loop.add_signal_handler(signal.SIGHUP, broker.reload)
     starting = loop.create_task(broker.start())
     await _first_of(starting, stop, broker.failed)
-    if not starting.done():
-        return await _stopped_while_starting(starting, broker)
-    starting.result()
-    await _first_of(None, stop, broker.failed)
+    if starting.done():
+        starting.result()
+        await _first_of(None, stop, broker.failed)
     if broker.failed.is_set():
-        return ExitCode.DISK
+        return _End(ExitCode.DISK, is_tidy=False)
+    if not starting.done():
+        # Nothing was served, so there is nothing to drain; a recovery begins anew next time.
+        log.info("stopped before it was ready")
+        return _End(ExitCode.DRAINED, is_tidy=False)
     return await _drained(broker, hurry)
 
 
-async def _stopped_while_starting(starting: asyncio.Task[None], broker: Broker) -> ExitCode:
-    """Nothing was served yet, so there is nothing to drain; recovery begins anew next time."""
-    starting.cancel()
-    await asyncio.wait({starting}, timeout=broker.config.daemon.shutdown_timeout_ms / 1000)
-    if broker.failed.is_set():
-        return ExitCode.DISK
-    return ExitCode.DRAINED if starting.done() else ExitCode.NOT_DRAINED
-
-
-async def _drained(broker: Broker, hurry: asyncio.Event) -> ExitCode:
+async def _drained(broker: Broker, hurry: asyncio.Event) -> _End:
     timeout_s = broker.config.daemon.shutdown_timeout_ms / 1000
     stopping = asyncio.get_running_loop().create_task(broker.stop())
     await _first_of(stopping, hurry, broker.failed, timeout_s=timeout_s)
     if broker.failed.is_set():
-        return ExitCode.DISK
+        return _End(ExitCode.DISK, is_tidy=False)
     if not stopping.done():
         reason = "a second signal" if hurry.is_set() else f"{timeout_s} s have passed"
         log.error("not drained; the next start recovers", reason=reason)
-        return ExitCode.NOT_DRAINED
+        return _End(ExitCode.NOT_DRAINED, is_tidy=False)
     try:
         stopping.result()
     except (OSError, TidelogError) as error:
         log.error("not stopped cleanly; the next start recovers", error=str(error))
-        return ExitCode.NOT_DRAINED
-    return ExitCode.DRAINED
+        return _End(ExitCode.NOT_DRAINED, is_tidy=False)
+    return _End(ExitCode.DRAINED)
 
 
 async def _first_of(

@@ -148,6 +148,25 @@ def test_given_sighup_when_the_file_changed_then_what_can_be_is_taken_over(tmp_p
     assert "is not TOML" in failed["problems"][0]
 
 
+STUCK_RECOVERY = """
+import asyncio, sys, threading
+from broker import daemon, partition_manager
+async def open_for_ever(self):
+    await asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
+partition_manager.PartitionManager.open = open_for_ever
+sys.exit(daemon.main(sys.argv[1:]))
+"""
+
+
+def test_given_a_long_recovery_when_terminated_then_the_process_ends_at_once(tmp_path):
+    with daemon_process(tmp_path, code=STUCK_RECOVERY) as daemon:
+        daemon.told("STATUS=opening data directories")
+        code = daemon.terminate()
+
+    assert code == ExitCode.DRAINED
+    assert events_named(daemon, "stopped before it was ready")
+
+
 def run_to_its_end(directory, *settings):
     with daemon_process(directory, *settings) as daemon:
         return daemon.wait(), daemon.log_file.read_text()
