@@ -150,11 +150,6 @@ def _new_gzip() -> Any:
     return zlib.decompressobj(GZIP_WBITS)
 
 
-def _new_zstd() -> Any:
-    # A fresh context: a kept one would keep a window of up to 128 MiB, as large as a frame asks.
-    return zstandard.ZstdDecompressor().decompressobj()
-
-
 def _decompress_frames(
     new_decompressor: Callable[[], Any], data: Buffer, size_bytes_max: int, ratio_max: int
 ) -> bytes:
@@ -199,7 +194,10 @@ def _decompress_zstd(data: Buffer, size_bytes_max: int) -> bytes:
             return _contexts.decompressor.decompress(data, allow_extra_data=False)
         except zstandard.ZstdError:
             pass  # damaged, or another frame follows: the slow way below tells
-    return _decompress_frames(_new_zstd, data, size_bytes_max, ZSTD_RATIO_MAX)
+    # A fresh context, for all frames: a kept one would keep a window of up to 128 MiB, as large as
+    # a frame asks, and one for each would cost 20 times what an empty frame takes.
+    new_decompressor = zstandard.ZstdDecompressor().decompressobj
+    return _decompress_frames(new_decompressor, data, size_bytes_max, ZSTD_RATIO_MAX)
 
 
 def _decompress_lz4(data: Buffer, size_bytes_max: int) -> bytes:

@@ -27,6 +27,10 @@ INLINE_DECOMPRESSED_BYTES_MAX: Final = 512 * 1024
 """A compressed message within both does not end a slice: it costs about a millisecond at most. The
 second is there for the few bytes that claim to be a hundred megabytes."""
 
+INLINE_COST_BYTES: Final = 256
+"""What a compressed message takes off a slice beside its bytes: starting a codec costs about as
+much as so many bytes, and there may be 1,700 messages of nothing but a header in 32 KB."""
+
 
 class SimpleSetInfo(NamedTuple):
     """What is known of a set once all of it has been checked."""
@@ -142,6 +146,7 @@ class SimpleSetReader:
                 budget_bytes -= self._take_outer(payloads, budget_bytes)
             elif not self._pending_is_heavy:
                 self._try_inline()
+                budget_bytes -= INLINE_COST_BYTES
             else:
                 break
         self.message_count += len(payloads)

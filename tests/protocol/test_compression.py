@@ -182,12 +182,19 @@ def test_given_a_false_content_size_when_decompressed_then_corrupt(
         decompress(codec, data)
 
 
-def test_given_very_many_tiny_members_when_decompressed_then_work_stays_linear() -> None:
+@pytest.mark.parametrize(
+    ("codec", "member"),
+    [(Codec.GZIP, gzip.compress(b"")), (Codec.ZSTD, zstd_stream(b""))],
+    ids=["gzip", "zstd"],
+)
+def test_given_very_many_tiny_members_when_decompressed_then_work_stays_linear(
+    codec: Codec, member: bytes
+) -> None:
     """What follows a member must not be copied for each of them: that is 100 times the work."""
-    members = gzip.compress(b"") * 100_000
+    members = member * 100_000
 
     started = time.process_time()
-    text = decompress(Codec.GZIP, members)
+    text = decompress(codec, members)
     seconds = time.process_time() - started
 
     assert text == b""

@@ -223,6 +223,19 @@ def test_given_few_bytes_that_grow_beyond_measure_when_found_then_the_caller_is_
     assert rest == values
 
 
+def test_given_very_many_tiny_compressed_messages_when_read_then_a_slice_takes_few_of_them():
+    """R28: starting a codec costs more than the bytes of a tiny message."""
+    message_set = build_set([b""], format=FORMAT_1, codec=Codec.SNAPPY) * 3000
+
+    reader = SimpleSetReader(message_set, FORMAT_1)
+    counts = []
+    while not reader.is_done:
+        counts.append(len(reader.next_slice()))
+
+    assert sum(counts) == 3000
+    assert max(counts) <= SLICE_BYTES // 256
+
+
 def test_given_damage_inside_a_compressed_message_when_checked_then_its_position_is_named():
     """R28: positions are of the set that the client sent."""
     inner = bytearray(build_set([b"one", b"two"], format=FORMAT_1))
