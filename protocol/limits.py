@@ -26,5 +26,23 @@ HEADERS_PER_RECORD_MAX: Final = 2**16
 DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
 """What one batch may grow to: zstd expands zeros 32,696 times, so a cap is a must."""
 
+TOPIC_NAME_CHARS_MAX: Final = 249
+"""Kafka's limit; with `-<partition>` it stays a legal directory name everywhere."""
+
+PARTITIONS_PER_TOPIC_MAX: Final = 10_000
+"""Each costs open state and directory entries; far above what one machine serves well."""
+
+TOPICS_MAX: Final = 100_000
+"""Bounds the registry, metadata answers and metric labels."""
+
+TOPIC_SETTINGS_MAX: Final = 200
+"""More settings than Kafka has names for would be a mistake or an attack."""
+
+SEGMENT_BYTES_MAX: Final = INT32_MAX
+"""Positions in the offset index are signed 32 bits (R12, R26)."""
+
+SEGMENT_OFFSET_SPAN_MAX: Final = INT32_MAX
+"""Relative offsets in both indexes are signed 32 bits (R26)."""
+
 BUFFERS_PER_WRITE_MAX: Final = 1024
 """IOV_MAX of Linux: more buffers in one pwritev are refused by the kernel."""
