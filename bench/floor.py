@@ -2,7 +2,8 @@
 
     sink    writes what comes in to a new file, answers 26 bytes for each frame
     slices  answers each frame with the next mapped slice of 1 MiB of a file
-    echo    answers 12 bytes for each frame
+    echo    answers each frame with a write of 12 bytes
+    replies answers all frames of a read with one write of 12 bytes for each
 
 Run as `python -m bench.floor KIND FILE READY_FILE`.
 """
@@ -24,6 +25,7 @@ import uvloop
 LENGTH = struct.Struct(">i")
 RECEIVE_BYTES = 256 * 1024
 SLICE_BYTES = 1024 * 1024
+ECHO = bytes(12)
 PRODUCE_ANSWER = bytes(26)
 """As long as the broker's answer to a PRODUCE."""
 
@@ -71,7 +73,17 @@ class Frames(asyncio.BufferedProtocol):
         pass
 
     def answer(self, frames: int) -> None:
-        self.transport.write(PRODUCE_ANSWER[:12] * frames)
+        self.transport.write(ECHO * frames)
+
+
+class Echo(Frames):
+    """Answers each frame by itself: what a server does that only knows one request at a time."""
+
+    def frame(self, start: int, end: int) -> None:
+        self.transport.write(ECHO)
+
+    def answer(self, frames: int) -> None:
+        pass
 
 
 class Sink(Frames):
@@ -104,7 +116,7 @@ class Slices(Frames):
 
 
 async def serve(kind: str, file: Path, ready: Path) -> None:
-    protocol: type[Frames] = {"sink": Sink, "slices": Slices, "echo": Frames}[kind]
+    protocol: type[Frames] = {"sink": Sink, "slices": Slices, "echo": Echo, "replies": Frames}[kind]
     if kind == "sink":
         Sink.descriptor = os.open(file, os.O_CREAT | os.O_RDWR | os.O_TRUNC)
     elif kind == "slices":

@@ -6,9 +6,8 @@ import random
 import struct
 from typing import Final
 
-from protocol.record_batch_builder import build_value_batch
-
 from protocol.native.request_types import RequestType
+from protocol.record_batch_builder import build_value_batch
 from protocol.simple_message_set import build_set
 
 TOPIC: Final = "bench"

@@ -38,26 +38,40 @@ def connect(port: int) -> socket.socket:
     return connection
 
 
-def pipelined(port: int, frame: bytes, answer_bytes: int, requests: int, in_flight: int) -> Run:
-    """Send the same frame over one connection with `in_flight` of them unanswered at most."""
-    window = memoryview(frame * max(1, in_flight // 2))
-    half = max(1, in_flight // 2)
-    received = bytearray(1 << 20)
-    with connect(port) as connection:
-        started = time.perf_counter()
-        sent = answered = 0
-        while answered < requests:
-            while sent < requests and sent + half - answered <= in_flight:
-                connection.sendall(window)
-                sent += half
-            expected = (answered + half) * answer_bytes - answered * answer_bytes
-            while expected > 0:
-                got = connection.recv_into(received, min(expected, len(received)))
-                if not got:
-                    raise ConnectionError("the server closed the connection")
-                expected -= got
-            answered += half
-        return Run(answered, time.perf_counter() - started, [])
+def pipelined(
+    port: int, frame: bytes, answer_bytes: int, requests: int, in_flight: int, connections: int = 1
+) -> Run:
+    """Send the same frame over and over, with `in_flight` unanswered on each connection.
+
+    The window slides: as many frames go out as answers have come in, as soon as they have.
+    """
+    window = memoryview(frame * in_flight)
+    received = memoryview(bytearray(1 << 20))
+    opened = {connection.fileno(): connection for connection in map(connect, [port] * connections)}
+    poll = select.epoll()
+    for descriptor in opened:
+        poll.register(descriptor, select.EPOLLIN)
+    cut_bytes = dict.fromkeys(opened, 0)  # of an answer that has come in part
+    started = time.perf_counter()
+    for connection in opened.values():
+        connection.sendall(window)
+    sent, answered = in_flight * connections, 0
+    while answered < sent:
+        for descriptor, _ in poll.poll():
+            connection = opened[descriptor]
+            got = connection.recv_into(received)
+            if not got:
+                raise ConnectionError("the server closed the connection")
+            count, cut_bytes[descriptor] = divmod(got + cut_bytes[descriptor], answer_bytes)
+            answered += count
+            if count and sent < requests:
+                connection.sendall(window[: count * len(frame)])
+                sent += count
+    seconds = time.perf_counter() - started
+    poll.close()
+    for connection in opened.values():
+        connection.close()
+    return Run(answered, seconds, [])
 
 
 def closed_loop(

@@ -122,7 +122,7 @@ def single_messages(table: Table, directory: Path, scale: float) -> None:
     requests = int(400_000 * scale)
     shapes: dict[str, Callable[[int, int], generators.Run]] = {
         "200 B messages, pipelined": lambda port, answer: generators.pipelined(
-            port, frame, answer, requests, 200
+            port, frame, answer, requests, 100, connections=8
         ),
         "200 B messages, 100 connections": lambda port, answer: generators.closed_loop(
             port, [frame] * 100, answer, requests // 2
