@@ -101,6 +101,7 @@ class Flusher:
         self._group: _Group | None = None
         self._start_is_scheduled = False
         self._idle_waiters: list[asyncio.Future[None]] = []
+        self._group_waiters: list[asyncio.Future[None]] = []
         self.failure: OSError | None = None
         """The error of the fsync that failed; from then on nothing is flushed."""
 
@@ -118,10 +119,19 @@ class Flusher:
         if writeback is not None:
             self._executor.submit(_start_writeback, *writeback)
 
-    def forget(self, log: PartitionLog) -> None:
-        """The log is gone; a task of it that is under way ends by itself."""
-        self._due.pop(log, None)
-        self._timed.pop(log, None)
+    async def forget(self, logs: Iterable[PartitionLog]) -> None:
+        """Flush `logs`, which get no more appends, never again; return when no task of them runs.
+
+        Only then may their directories be renamed: a sync of a name that is gone would look like a
+        failed disk, and end the broker.
+        """
+        for log in logs:
+            self._due.pop(log, None)
+            self._timed.pop(log, None)
+        if self._group is not None:
+            ended: asyncio.Future[None] = self._loop.create_future()
+            self._group_waiters.append(ended)
+            await ended
 
     async def flush_all(self, logs: Iterable[PartitionLog]) -> None:
         """Flush everything that is unflushed, under every policy; return when it is durable.
@@ -190,6 +200,10 @@ class Flusher:
     def _finish_group(self) -> None:
         group, self._group = self._group, None
         assert group is not None, "a group ended that was not begun"
+        waiters, self._group_waiters = self._group_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
         if group.error is not None:
             self._fail_group(group, group.error)
             return

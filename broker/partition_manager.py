@@ -262,10 +262,10 @@ class PartitionManager:
         async with self._changing(name):
             self.topic(name)
             entry = await self.store.begin_delete(name)
-            for partition in self._table.unpublish(name):
-                if partition is not None:
-                    self.flusher.forget(partition.log)
-                    partition.fail_waiters(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            partitions = [each for each in self._table.unpublish(name) if each is not None]
+            for partition in partitions:
+                partition.fail_waiters(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            await self.flusher.forget([partition.log for partition in partitions])
             await self.store.finish_delete(entry)
         _log.info("topic deleted", topic=name)
 

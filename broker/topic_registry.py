@@ -96,7 +96,10 @@ class TopicRegistry:
             _prepare(connection, path)
         except sqlite3.Error as error:
             connection.close()
-            raise DataDirectoryError(f"cannot use the topic registry {path}: {error}") from error
+            hint = ": is another broker running?" if "locked" in str(error) else ""
+            raise DataDirectoryError(
+                f"cannot use the topic registry {path}: {error}{hint}"
+            ) from error
         except DataDirectoryError:
             connection.close()
             raise

@@ -82,13 +82,14 @@ class TopicStore:
             index_cache_bytes=storage.index_cache_bytes,
             retention_check_ms=storage.retention_check_ms,
             checkpoint_interval_ms=storage.checkpoint_interval_ms,
+            unflushed_bytes_max=storage.unflushed_bytes_max,
         )
         self.defaults = config.topics.log_config()
         """Settings of topics that do not set their own."""
         self.entries: dict[str, TopicEntry] = {}
         """Every topic that exists, by name."""
         self.directories = DataDirectories((), ())
-        self._registry: TopicRegistry
+        self._open_registry: TopicRegistry | None = None
 
     # --- start and end --------------------------------------------------------------------------
 
@@ -103,13 +104,18 @@ class TopicStore:
         """
         check_first_directory(self._disk, self.paths)
         make_directory(self._disk, self.paths[0])
-        self._registry = await self._in_registry(TopicRegistry.open, self._registry_path)
+        opening = partial(TopicRegistry.open, self._registry_path)
+        self._open_registry = await self._in_registry(opening)
         try:
             return await self._open_directories()
         except BaseException:
-            self._close_directories(clean=False)
-            await self._in_registry(self._registry.close)
+            await self.close(clean=False)
             raise
+
+    @property
+    def _registry(self) -> TopicRegistry:
+        assert self._open_registry is not None, "the store is not open"
+        return self._open_registry
 
     async def _open_directories(self) -> dict[str, list[PartitionLog | None]]:
         registry = self._registry
@@ -120,8 +126,7 @@ class TopicStore:
             self._disk, self.paths, known=known, allow_missing=self._allow_missing
         )
         self.entries = {entry.name: entry for entry in entries if not entry.is_deleting}
-        opened = self._opener()
-        self.directories = DataDirectories.open(self._disk, self.paths, missing, opened)
+        await self._load_directories(missing, {entry.name: entry.topic_id for entry in entries})
         plan = plan_start(
             entries,
             deleted_ids,
@@ -139,15 +144,28 @@ class TopicStore:
         await self._in_registry(registry.set_data_directories, [str(path) for path in self.paths])
         return self._logs_by_topic()
 
-    def _opener(self) -> Callable[[Path], LogDirectory]:
-        """Return what opens a data directory; all of them share cluster, ids and index cache."""
-        new_ids: dict[str, UUID] = {}
+    async def _load_directories(self, missing: set[int], topic_ids: dict[str, UUID]) -> None:
+        """Open the data directories in a thread: recovery may take long, and the loop has to say
+        so over HTTP. Nothing else is done with them, nor with the registry, until it is over."""
+        open_all = partial(
+            DataDirectories.open, self._disk, self.paths, missing, self._opener(topic_ids)
+        )
+        loading = self._loop.run_in_executor(self._executor, open_all)
+        try:
+            self.directories = await asyncio.shield(loading)
+        except asyncio.CancelledError:
+            self.directories = await loading  # a thread cannot be stopped
+            raise
+
+    def _opener(self, topic_ids: dict[str, UUID]) -> Callable[[Path], LogDirectory]:
+        """Return what opens a data directory; all of them share cluster, ids and index cache.
+
+        Args:
+            topic_ids: Of all topics in the registry, those being deleted too: a directory that
+                does not say which id it has (a crash tore that file) is the registered topic's.
+        """
         cluster_id: str | None = None
         index_cache = IndexCache(self._options.index_cache_bytes)
-
-        def topic_id_of(topic: str) -> UUID:
-            entry = self.entries.get(topic)
-            return entry.topic_id if entry else new_ids.setdefault(topic, uuid4())
 
         def open_one(path: Path) -> LogDirectory:
             nonlocal cluster_id
@@ -159,7 +177,7 @@ class TopicStore:
                 self._options,
                 node_id=self._node_id,
                 cluster_id=cluster_id,
-                topic_id_of=topic_id_of,
+                topic_id_of=lambda topic: topic_ids.setdefault(topic, uuid4()),
                 index_cache=index_cache,
             )
             cluster_id = directory.properties.cluster_id
@@ -221,18 +239,16 @@ class TopicStore:
         Raises:
             OSError, StorageError: something could not be saved; the next start recovers.
         """
-        try:
-            self._close_directories(clean=clean)
-        finally:
-            await self._in_registry(self._registry.close)
-
-    def _close_directories(self, *, clean: bool) -> None:
+        directories, self.directories = self.directories, DataDirectories((), ())
+        registry, self._open_registry = self._open_registry, None
         failures: list[Exception] = []
-        for directory in self.directories.present:
+        for directory in directories.present:
             try:
                 directory.close(clean=clean)
             except (OSError, StorageError) as error:
                 failures.append(error)
+        if registry is not None:
+            await self._in_registry(registry.close)
         if failures:
             raise failures[0]
 

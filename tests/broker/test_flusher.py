@@ -321,3 +321,21 @@ def test_given_real_threads_when_many_logs_are_flushed_then_each_is_synced_once(
     assert [log.durable for log in logs] == [1] * 100
     assert [log.syncs for log in logs] == [1] * 100
     loop.close()
+
+
+def test_given_a_group_under_way_when_a_log_is_forgotten_then_it_waits_for_the_end(bench: Bench):
+    log, next_one = bench.log(), bench.log()
+    log.append()
+    bench.loop.settle()
+    next_one.append()
+
+    forgetting = bench.loop.create_task(bench.flusher.forget([log, next_one]))  # type: ignore[list-item]
+    bench.loop.settle()
+    waited = not forgetting.done()
+    bench.disk.release()
+    bench.loop.settle()
+
+    assert waited
+    assert forgetting.done()
+    assert not bench.disk.jobs  # what was due is not flushed any more
+    bench.loop.run(bench.flusher.forget([log]))  # type: ignore[list-item]

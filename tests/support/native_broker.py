@@ -170,6 +170,9 @@ class NativeBroker:
     def kill(self) -> None:
         """End as a killed process does: nothing is saved."""
         self.manager.flusher.stop()
+        registry = self.manager.store._open_registry
+        if registry is not None:
+            registry.close()  # its changes are on disk already; only its lock goes
         self.loop.close()
 
     def __enter__(self) -> NativeBroker:
