@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from bench import frames, generators, processes
+from bench.pinger import Pinger
 from bench.table import Table
 
 GB = 1e9
@@ -161,14 +161,14 @@ def simple_formats(table: Table, directory: Path, scale: float) -> None:
             message_set = frames.simple_set(2500, 200, number)
             frame = frames.produce(message_set, format=number, topic=topic)
             sets = max(4, int(total / len(frame)))
-            with _Pinger(server.port) as pinger:
+            with Pinger(server.port) as pinger:
                 cpu, rate = _cpu_per_gb(server, lambda: _stream_in(server.port, frame, sets))
             _add_simple_row(table, f"produce, format {number}, 200 B", cpu, rate, pinger)
             asked = [
                 frames.fetch(2500 * n, max_bytes=len(message_set), format=number, topic=topic)
                 for n in range(sets)
             ]
-            with _Pinger(server.port) as pinger:
+            with Pinger(server.port) as pinger:
                 cpu, rate = _cpu_per_gb(
                     server,
                     lambda: generators.stream(server.port, asked, len(asked), 2)[1],
@@ -181,40 +181,10 @@ def _stream_in(port: int, frame: bytes, requests: int) -> int:
     return done.requests * len(frame)
 
 
-def _add_simple_row(table: Table, name: str, cpu: float, rate: float, pinger: _Pinger) -> None:
+def _add_simple_row(table: Table, name: str, cpu: float, rate: float, pinger: Pinger) -> None:
     p99, worst = pinger.percentile_ms(0.99), pinger.percentile_ms(1)
     stall = f"other client p99 {p99:.1f} ms, max {worst:.1f} ms"
     table.add(name, f"{cpu:.1f} CPU s/GB, {rate:.0f} MB/s; {stall}", ratio=cpu, at_most=12)
-
-
-class _Pinger:
-    """Asks for an empty fetch again and again on a thread: a stall of the loop shows as latency."""
-
-    def __init__(self, port: int) -> None:
-        self._port, self._stop = port, threading.Event()
-        self._latencies: list[float] = []
-        self._thread = threading.Thread(target=self._ping)
-
-    def __enter__(self) -> _Pinger:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _ping(self) -> None:
-        received = memoryview(bytearray(4096))
-        frame = frames.fetch(0, max_bytes=0)
-        with generators.connect(self._port) as connection:
-            while not self._stop.wait(0.001):
-                sent = time.perf_counter()
-                connection.sendall(frame)
-                generators.read_answer(connection, received)
-                self._latencies.append(time.perf_counter() - sent)
-
-    def percentile_ms(self, share: float) -> float:
-        return generators.Run(0, 1.0, self._latencies).percentile(share) * 1000
 
 
 def durable(table: Table, directory: Path, scale: float) -> None:
