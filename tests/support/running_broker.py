@@ -1,0 +1,122 @@
+"""A real broker in a process of its own, for tests from the outside.
+
+`broker` is shared by all tests of a session (of one worker, with xdist): let each use topics of its
+own. A test that kills its broker starts one with `BrokerProcess`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
+
+
+class BrokerProcess:
+    """`tidelog serve` on one data directory; may be started again after it ended.
+
+    Attributes:
+        address: Where it serves clients, once it is started; any free port the first time, and
+            the same one after a restart.
+        errors: The file with its standard error.
+    """
+
+    def __init__(self, directory: Path, *settings: str) -> None:
+        self.directory = directory
+        self.data_directory = directory / "data"
+        self.errors = directory / "stderr.txt"
+        self.address = self.http_address = ""
+        self.process: subprocess.Popen[bytes] | None = None
+        self._settings = settings
+        self._port = 0
+
+    def start(self) -> BrokerProcess:
+        """Start it and wait until it serves."""
+        self.spawn()
+        ready = json.loads((self.directory / "ready.json").read_text())
+        addresses: list[str] = ready["native"]
+        self.address = next(one for one in addresses if one.startswith("127."))
+        self._port = int(self.address.rpartition(":")[2])
+        self.http_address = next(iter(ready.get("http", [])), "")
+        return self
+
+    def spawn(self, *, wait: bool = True) -> subprocess.Popen[bytes]:
+        """Start it. Its readiness comes as systemd would hear of it, so nobody has to poll."""
+        path = self.directory / "notify"
+        path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+            notified.bind(str(path))
+            with self.errors.open("ab") as errors:
+                self.process = subprocess.Popen(
+                    self.command(),
+                    stderr=errors,
+                    env=os.environ | {"NOTIFY_SOCKET": str(path), "PYTHONFAULTHANDLER": "1"},
+                )
+            if wait:
+                self._wait_until_ready(notified, self.process)
+        return self.process
+
+    def command(self) -> list[str]:
+        """Return the command that starts it."""
+        settings = [
+            f"storage.data_dirs={json.dumps([str(self.data_directory)])}",
+            f"listeners.native_port={self._port}",
+            "http.port=0",
+            "log.level=warning",
+            *self._settings,
+        ]
+        command = [sys.executable, "-m", "tidelog", "serve"]
+        for setting in settings:
+            command += ["--set", setting]
+        return [*command, "--ready-file", str(self.directory / "ready.json")]
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(STOP_TIMEOUT_S)
+
+    def stop(self) -> int:
+        """End it as an operator would; return its exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_TIMEOUT_S)
+
+    def __enter__(self) -> BrokerProcess:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
+    def _wait_until_ready(self, notified: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        ended = os.pidfd_open(process.pid)
+        try:
+            while True:
+                found, _, _ = select.select([notified, ended], [], [], START_TIMEOUT_S)
+                if notified in found and b"READY=1" in notified.recv(64 * 1024).split(b"\n"):
+                    return
+                if ended in found or not found:
+                    process.kill()
+                    process.wait()
+                    raise AssertionError(f"the broker is not ready: {self.errors.read_text()}")
+        finally:
+            os.close(ended)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that is shared by the session's tests, and must end well after all of them."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+        assert running.stop() == 0, running.errors.read_text()

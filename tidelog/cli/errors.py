@@ -1,0 +1,100 @@
+"""Errors: from what went wrong in a command to one sentence and an exit code."""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Final
+
+import typer
+
+
+class ExitCode(enum.IntEnum):
+    """How a command ended, as docs/command-line.md lists them; `serve` has codes of its own."""
+
+    DONE = 0
+    FAILED = 1
+    """It could not be done, or not wholly; of checks: something was found."""
+    USAGE = 2
+    """Wrong usage; of `verify` and `dump`: what was named could not be read."""
+    UNREACHABLE = 3
+    """The broker cannot be reached, or the connection was lost."""
+    INTERRUPTED = 130
+    """Ctrl-C; 128 and the signal's number, as shells have it."""
+    TERMINATED = 143
+    """SIGTERM, where a command has something to finish first."""
+
+
+class CommandError(Exception):
+    """A command that cannot be done: the sentence for standard error, and the exit code."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(message, code)
+        self.message, self.code = message, code
+
+    def __str__(self) -> str:
+        return self.message
+
+
+CLICK_ERROR: Final[type[Exception]] = typer.BadParameter.__bases__[0].__bases__[0]
+"""ClickException: newer versions of typer carry a click of their own, with no public name."""
+
+_ERRNO: Final = re.compile(r"\[Errno -?\d+\] ")
+_TOPIC_ONLY: Final = re.compile(r"[a-zA-Z0-9._-]*")
+
+
+def explained(error: BaseException) -> tuple[str, ExitCode] | None:
+    """Return the sentence and the exit code; None for what is no error of a command's.
+
+    An empty sentence means that nothing is to be said.
+    """
+    if isinstance(error, CommandError):
+        return error.message, error.code
+    if isinstance(error, BrokenPipeError):  # `| head` has what it wanted
+        return "", ExitCode.DONE
+    if isinstance(error, KeyboardInterrupt):
+        return "", ExitCode.INTERRUPTED
+    if isinstance(error, OSError):
+        return _os_error(error), ExitCode.FAILED
+    return _tidelog_error(error)
+
+
+def usage_error(error: BaseException) -> str | None:
+    """Return what is wrong with the command line; None if that is not the error."""
+    if not isinstance(error, CLICK_ERROR) or type(error).__name__ == "NoArgsIsHelpError":
+        return None
+    context = getattr(error, "ctx", None)
+    message = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
+    command = context.command_path if context is not None else "tidelog"
+    return f"{message}. See: {command} --help"
+
+
+def broker_error_text(number: int, message: str) -> str:
+    """Return what a broker's error code means; `message` is a topic, a partition or a sentence."""
+    from protocol.error_codes import ErrorCode, error_name
+
+    try:
+        text = ErrorCode(number).text.rstrip(".")
+    except ValueError:
+        text = "an error this version does not know"
+    if message and not _TOPIC_ONLY.fullmatch(message):
+        return f"{message} ({error_name(number)})"
+    where = f"{message}: " if message else ""
+    return f"{where}{text} ({error_name(number)})"
+
+
+def _tidelog_error(error: BaseException) -> tuple[str, ExitCode] | None:
+    from protocol.errors import BrokerError, ErrorCode, TidelogError
+
+    if not isinstance(error, TidelogError):
+        return None
+    if error.code is ErrorCode.NETWORK_EXCEPTION:  # the client's ConnectionLostError
+        return f"cannot reach the broker: {_ERRNO.sub('', str(error))}", ExitCode.UNREACHABLE
+    if isinstance(error, BrokerError):
+        return broker_error_text(error.number, error.message), ExitCode.FAILED
+    return str(error), ExitCode.FAILED
+
+
+def _os_error(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename is not None else reason
