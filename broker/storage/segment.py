@@ -276,9 +276,7 @@ class LogSegment(SegmentFiles):
     def offset_for_timestamp(
         self, timestamp_ms: int, from_offset: int = 0
     ) -> TimestampOffset | None:
-        """Return timestamp and offset of the first record that is late enough, or None (R33).
-
-        First in log order, from `from_offset` on.
+        """Return the first record, in log order from `from_offset` on, that is late enough (R33).
 
         Raises:
             CorruptMessageError: the log, or a compressed batch, is damaged on the way there.
@@ -296,15 +294,13 @@ class LogSegment(SegmentFiles):
 
         Args:
             visitor: Is called with the position and the header of each sound batch, in order.
-
-        Raises:
-            StorageError: the disk cannot read.
         """
         was_active = self.offset_index.is_active
         builder = IndexBuilder(self.offset_index, self.time_index, self._index_interval_bytes)
         found, self._bytes_since_index_entry = recover(
             self.records, self.base_offset, builder, visitor
         )
+        self._lookup.behind_damage = found.later
         self._largest_timestamp = builder.largest_timestamp  # of what lies behind damage, too
         self._offset_of_largest_timestamp = builder.offset_of_largest_timestamp
         self._is_index_full = self.offset_index.is_full or self.time_index.is_full
@@ -351,6 +347,7 @@ class LogSegment(SegmentFiles):
         """Cut log and indexes at a position where a batch starts, all before it being sound."""
         cut_bytes = self.records.truncate_to(position)
         self.size_bytes = position
+        self._lookup.behind_damage = None
         self.offset_index.truncate_to_position(position)
         next_offset = self._lookup.next_offset()
         self.offset_index.truncate_to(next_offset)

@@ -61,6 +61,7 @@ class SegmentLookup:
         "_cache",
         "_records",
         "base_offset",
+        "behind_damage",
         "index_interval_bytes",
         "offset_index",
         "time_index",
@@ -78,6 +79,8 @@ class SegmentLookup:
         self.offset_index, self.time_index = offset_index, time_index
         self.base_offset = offset_index.base_offset
         self.index_interval_bytes = index_interval_bytes
+        self.behind_damage: OffsetPosition | None = None
+        """The first sound batch behind damage that recovery has found, if it was left there."""
 
     # --- offsets ------------------------------------------------------------------------------
 
@@ -87,6 +90,9 @@ class SegmentLookup:
         Raises:
             BatchCorruptError, BatchTruncatedError: the log is damaged on the way there.
         """
+        behind_damage = self.behind_damage
+        if behind_damage is not None and offset >= behind_damage.offset:
+            from_position = max(from_position, behind_damage.position)
         entries = self.offset_index.active_entries
         if entries is not None:
             number = bisect_right(entries.keys, offset - self.base_offset) - 1

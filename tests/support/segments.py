@@ -79,6 +79,12 @@ class Workbench:
         segment.seal()
         segment.close()
 
+    def crash(self) -> None:
+        """Cut the power: what was not synced is lost, and every open file with it."""
+        assert isinstance(self.disk, FakeDisk)
+        self.disk.crash()
+        self.handles = FileHandles(self.disk)
+
     def path(self, suffix: str, base_offset: int = 0) -> Path:
         return self.directory / f"{base_offset:020d}{suffix}"
 

@@ -365,7 +365,7 @@ def test_given_a_sealed_segment_when_not_flushed_yet_then_its_file_stays_pinned(
     segment.flush()
     assert not segment.records.has_unflushed
     bench.disk.sync_directory(bench.directory)
-    bench.disk.crash()
+    bench.crash()
     reopened = bench.open()
     assert reopened.sanity_check()
     assert reopened.next_offset() == 8
