@@ -58,7 +58,12 @@ class StepRunner:
         """Run `work` as a task. An error that it lets out is a bug: it closes the connection."""
         task = self._loop.create_task(self._guarded(work, connection))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            work.close()  # if it was cancelled before its first step
+
+        task.add_done_callback(ended)
         return task
 
     async def _guarded(self, work: Coroutine[Any, Any, None], connection: Connection) -> None:
