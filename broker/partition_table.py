@@ -50,10 +50,11 @@ class PartitionTable:
 
     def fail_all(self) -> None:
         """Nothing can be used any more: all waiting ends, all requests answer 56."""
-        for partition in list(self):
-            partition.fail_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
-        for partitions in self.by_topic.values():
+        usable = list(self)
+        for partitions in self.by_topic.values():  # first: whoever waits looks again
             partitions[:] = [None] * len(partitions)
+        for partition in usable:
+            partition.fail_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def __iter__(self) -> Iterator[Partition]:
         """Every partition that can be used."""

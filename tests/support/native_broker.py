@@ -249,6 +249,7 @@ def config_of(
     """The default configuration, with `settings` by key path."""
     config = Config()
     values = {
+        "topics.segment_index_bytes": 64 * 1024,  # a fake disk keeps sparse bytes in memory
         "storage.data_dirs": data_dirs,
         "daemon.allow_missing_dirs": allow_missing_dirs,
         **settings,
