@@ -159,6 +159,8 @@ class LogSegment(SegmentFiles):
             self.time_index.append(self._largest_timestamp, self._offset_of_largest_timestamp)
         except IndexFullError:
             pass  # the next append rolls; until then look-ups have further to scan
+        except ValueError as error:
+            self._lookup.rebuild_indexes(str(error))
         self._is_index_full = self.offset_index.is_full or self.time_index.is_full
 
     def _load_tail(self) -> int:

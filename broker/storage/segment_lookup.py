@@ -198,9 +198,13 @@ class SegmentLookup:
         """
         largest = self.last_time_entry()
         tail = self._scan_tail(largest)
+        fault = ""
         if tail.largest.timestamp > largest.timestamp and not self.time_index.is_active:
-            # What seals an index enters the largest: the last entries are lost.
-            self.rebuild_indexes("the time index has lost its end")
+            fault = "the time index has lost its end"  # what seals it enters the largest
+        elif self.offset_index.last_offset > max(tail.next_offset - 1, self.base_offset):
+            fault = "the offset index ends behind the log"
+        if fault:
+            self.rebuild_indexes(fault)
             tail = self._scan_tail(self.last_time_entry())
         return tail
 

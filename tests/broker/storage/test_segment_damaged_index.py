@@ -176,6 +176,22 @@ def test_given_a_damaged_index_when_appended_then_the_records_stand(batches, wou
     expect_all_answers(segment, batches + new)
 
 
+def test_given_an_entry_beyond_the_end_when_appended_then_it_is_built_anew_and_records_stand():
+    """R18, B16: an index error after the write would make the next append use the offsets again."""
+    batches = run(10, BASE)
+    bench = Workbench()
+    segment = bench.create(BASE)
+    fill(segment, batches)
+    segment.offset_index.append(BASE + 10_000, 1_000_000)
+
+    new = run(10, BASE + 20, start_ms=2_000)
+    found = fill(segment, new)
+
+    assert found == positions(batches + new)[10:]
+    assert bench.cache.index_rebuilds == 1
+    expect_all_answers(segment, batches + new)
+
+
 def test_given_batches_stored_as_values_when_an_entry_points_at_one_then_it_is_not_believed():
     """R21, B3: a value may be a whole batch, CRC and offsets right: a backup topic."""
     inner = [batch(BASE + 2 * number, [1_000, 9_999]) for number in range(12)]
