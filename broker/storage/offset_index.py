@@ -9,20 +9,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from broker.storage.index_cache import IndexEntries
 from broker.storage.index_file import WRITE_BEHIND_ENTRIES, IndexFile, words, words_to_bytes
 from protocol.errors import IndexFullError
 from protocol.limits import INT32_MAX
-from protocol.stored.index_entries import OFFSET_INDEX_ENTRY_BYTES
-
-
-class OffsetIndexEntry(NamedTuple):
-    """An absolute offset, and a position at or before the batch that holds it."""
-
-    offset: int
-    position: int
+from protocol.stored.index_entries import OFFSET_INDEX_ENTRY_BYTES, OffsetIndexEntry
 
 
 class OffsetIndex(IndexFile):

@@ -9,23 +9,16 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from sys import byteorder
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from broker.storage.index_cache import IndexEntries
 from broker.storage.index_file import WRITE_BEHIND_ENTRIES, IndexFile, words, words_to_bytes
 from protocol.errors import IndexFullError
 from protocol.identifiers import NO_TIMESTAMP
 from protocol.limits import INT32_MAX
-from protocol.stored.index_entries import TIME_INDEX_ENTRY_BYTES
+from protocol.stored.index_entries import TIME_INDEX_ENTRY_BYTES, TimeIndexEntry
 
 _HIGH, _LOW = (1, 0) if byteorder == "little" else (0, 1)
-
-
-class TimeIndexEntry(NamedTuple):
-    """A timestamp in ms, and an absolute offset of the batch that first reached it."""
-
-    timestamp: int
-    offset: int
 
 
 class TimeIndex(IndexFile):
