@@ -129,16 +129,6 @@ def test_given_an_offset_out_of_reach_when_appended_then_it_is_refused():
     assert index.last_offset == BASE + 2**31 - 1
 
 
-def test_given_the_base_offset_when_appended_first_then_it_is_taken():
-    """R14, R17: the first entry may be the base offset itself."""
-    index = filled(FakeDisk(), [(BASE, 5)])
-
-    found = index.lookup(BASE)
-
-    assert found == (BASE, 5)
-    assert index.sanity_check()
-
-
 def test_given_a_full_index_when_appended_then_it_says_so_before_and_raises():
     """R14: full is full; `is_full` says so before."""
     index = index_of(FakeDisk(), create=True, size_bytes_max=17)
