@@ -34,7 +34,8 @@ KILLED_AFTER: Final = 0.4
 METRICS_SHOWN: Final = (
     "tidelog_topic_messages_in_total",
     "tidelog_topic_bytes_in_total",
-    "tidelog_flush_seconds_count",
+    "tidelog_flush_duration_seconds_count",
+    "tidelog_fsync_failures_total",
     "tidelog_partition_high_watermark",
 )
 

@@ -39,6 +39,7 @@ class BrokerProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self._settings = settings
         self._port = 0
+        self._notified: socket.socket | None = None
 
     def start(self) -> BrokerProcess:
         """Start it and wait until it serves."""
@@ -52,18 +53,18 @@ class BrokerProcess:
 
     def spawn(self, *, wait: bool = True) -> subprocess.Popen[bytes]:
         """Start it. Its readiness comes as systemd would hear of it, so nobody has to poll."""
+        self._forget()
         path = self.directory / "notify"
-        path.unlink(missing_ok=True)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
-            notified.bind(str(path))
-            with self.errors.open("ab") as errors:
-                self.process = subprocess.Popen(
-                    self.command(),
-                    stderr=errors,
-                    env=os.environ | {"NOTIFY_SOCKET": str(path), "PYTHONFAULTHANDLER": "1"},
-                )
-            if wait:
-                self._wait_until_ready(notified, self.process)
+        self._notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._notified.bind(str(path))
+        with self.errors.open("ab") as errors:
+            self.process = subprocess.Popen(
+                self.command(),
+                stderr=errors,
+                env=os.environ | {"NOTIFY_SOCKET": str(path), "PYTHONFAULTHANDLER": "1"},
+            )
+        if wait:
+            self._wait_until_ready(self._notified, self.process)
         return self.process
 
     def command(self) -> list[str]:
@@ -98,12 +99,20 @@ class BrokerProcess:
     def __exit__(self, *_: object) -> None:
         if self.process is not None and self.process.poll() is None:
             self.kill()
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._notified is not None:
+            self._notified.close()
+            (self.directory / "notify").unlink()
+            self._notified = None
 
     def _wait_until_ready(self, notified: socket.socket, process: subprocess.Popen[bytes]) -> None:
         ended = os.pidfd_open(process.pid)
+        waited_for: list[socket.socket | int] = [notified, ended]
         try:
             while True:
-                found, _, _ = select.select([notified, ended], [], [], START_TIMEOUT_S)
+                found, _, _ = select.select(waited_for, [], [], START_TIMEOUT_S)
                 if notified in found and b"READY=1" in notified.recv(64 * 1024).split(b"\n"):
                     return
                 if ended in found or not found:

@@ -148,10 +148,17 @@ def _write_text(fields: Fields) -> None:
     elif kind == "record":
         output.write_line(_record_text(fields))
     elif kind != "problem":
-        shown = [f"{name.replace('_', ' ')} {value}" for name, value in fields.items()][1:]
-        output.write_line(", ".join(shown))
+        output.write_line(_entry_text(fields))
     if fields.get("problem"):
         output.write_line(f"  PROBLEM: {fields['problem']}")
+
+
+def _entry_text(entry: Fields) -> str:
+    shown = []
+    for name, value in list(entry.items())[1:]:
+        when = time_text(value) if "timestamp" in name else None
+        shown.append(f"{name.replace('_', ' ')} {value}" + (f" ({when})" if when else ""))
+    return ", ".join(shown)
 
 
 def _batch_text(batch: Fields) -> str:

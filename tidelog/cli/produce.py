@@ -153,8 +153,7 @@ def produce(
             _send(client.producer(**settings), topic, partition, messages, tally)
     summary = tally.summary(topic, time.monotonic() - started_s)
     _report(summary, as_json=as_json, is_quiet=progress is False)
-    failed = ExitCode.FAILED if tally.failed else ExitCode.DONE
-    raise typer.Exit(signals.requested or failed)
+    raise typer.Exit(signals.requested or (ExitCode.FAILED if tally.failed else ExitCode.DONE))
 
 
 def _send(
