@@ -2,7 +2,7 @@
 
 - `recovery-point-offset-checkpoint`: from where an unclean start has to check each log;
 - `log-start-offset-checkpoint`: log starts that lie inside a segment, as in Kafka (the others are
-  the base offset of the first segment);
+  the base offset of the first segment), or below which a deleted file could come back;
 - `replication-offset-checkpoint`: high watermarks, for tools and followers.
 
 Each is replaced atomically (write, sync, rename, sync of the directory). All are hints: one that is
@@ -57,7 +57,7 @@ def read_offset_checkpoint(disk: Disk, path: Path) -> Offsets:
 class CheckpointTask:
     """A snapshot to be written: made on the event loop, run anywhere, never changed."""
 
-    __slots__ = ("_checkpoints", "_disk", "offsets_by_file")
+    __slots__ = ("_checkpoints", "_disk", "is_written", "offsets_by_file")
 
     def __init__(
         self, disk: Disk, checkpoints: Checkpoints, offsets_by_file: dict[str, Offsets]
@@ -65,6 +65,11 @@ class CheckpointTask:
         self._disk = disk
         self._checkpoints = checkpoints
         self.offsets_by_file = offsets_by_file
+        self.is_written = False
+
+    def log_start_of(self, topic_partition: TopicPartition) -> int:
+        """Return the log start that the file says, 0 if it says none."""
+        return self.offsets_by_file[LOG_START_CHECKPOINT].get(topic_partition, 0)
 
     def run(self) -> None:
         """Write the files that differ from what was written last; durable on return.
@@ -82,6 +87,7 @@ class CheckpointTask:
                 self._disk, self._checkpoints.directory / name, offset_checkpoint_encode(offsets)
             )
             written[name] = offsets
+        self.is_written = True
 
 
 class Checkpoints:
@@ -115,7 +121,10 @@ class Checkpoints:
             topic_partition = log.topic_partition
             recovery_points[topic_partition] = log.recovery_point
             high_watermarks[topic_partition] = log.high_watermark
-            if log.log_start_offset > log.segments.base_offsets[0]:
+            if (
+                log.log_start_offset > log.segments.base_offsets[0]
+                or not log.trimmer.deleted.is_settled
+            ):
                 log_starts[topic_partition] = log.log_start_offset
         return CheckpointTask(
             self._disk,

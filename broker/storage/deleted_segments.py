@@ -22,20 +22,29 @@ _log = structlog.get_logger(__name__)
 class UnlinkTask:
     """Files and directories to be removed; run in a thread: unlinking a large file takes long."""
 
-    __slots__ = ("_disk", "directories", "paths")
+    __slots__ = ("_disk", "directories", "is_durable", "paths")
 
     def __init__(self, disk: Disk, paths: Iterable[Path], directories: Iterable[Path] = ()) -> None:
         """Args:
+        paths: Files; the directories they are in are synced afterwards.
         directories: Removed with the files in them; there are no directories in those.
         """
         self._disk = disk
         self.paths = tuple(paths)
         self.directories = tuple(directories)
+        self.is_durable = False
+        """Whether the files' removal is: they will not come back."""
 
     def run(self) -> None:
         """Remove them. What cannot be removed is logged, and stays until the next start."""
         for path in self.paths:
             self._unlink(path)
+        try:
+            for parent in sorted({path.parent for path in self.paths}):
+                self._disk.sync_directory(parent)
+            self.is_durable = True
+        except OSError as error:
+            _log.warning("removed files may come back", error=str(error))
         for directory in self.directories:
             try:
                 for name in self._disk.list_directory(directory):
@@ -54,27 +63,75 @@ class UnlinkTask:
 
 
 class DeletedSegments:
-    """Of one log. Readers that began before go on reading the renamed files."""
+    """Of one log. Readers that began before go on reading the files.
 
-    __slots__ = ("_context", "_waiting")
+    A segment deleted at the log's start keeps its name until the new log start is checkpointed:
+    else a crash could bring an older segment back and not the one behind it, and the log would
+    have a hole. With the log start known, nothing below it is read, or comes back.
+    """
+
+    __slots__ = ("_context", "_renamed", "_unrenamed", "is_settled")
 
     def __init__(self, context: LogContext) -> None:
         self._context = context
-        self._waiting: list[tuple[float, LogSegment]] = []
+        self._unrenamed: list[LogSegment] = []
+        self._renamed: list[tuple[float, LogSegment, tuple[str, ...]]] = []
+        self.is_settled = True
+        """No deleted segment can come back: the log start need not be known any more."""
 
-    def add(self, segment: LogSegment, delay_ms: int) -> None:
-        """Rename a segment's files to `.deleted`; they stay readable for `delay_ms`.
+    def add(self, segment: LogSegment) -> None:
+        """Take a segment that has left the list, to be renamed when the log start is durable."""
+        self._unrenamed.append(segment)
+        self.is_settled = False
 
-        What cannot be renamed is logged: it comes back at the next start, and goes again.
+    def add_renamed(self, segment: LogSegment, delay_ms: int) -> None:
+        """Take a segment and rename its files to `.deleted`; they stay readable for `delay_ms`.
+
+        Raises:
+            StorageError: a file cannot be renamed.
         """
+        segment.rename_suffix("", DELETED_SUFFIX)
+        self._wait(segment, delay_ms, (DELETED_SUFFIX,))
+
+    def _wait(self, segment: LogSegment, delay_ms: int, states: tuple[str, ...]) -> None:
+        due_at = self._context.clock.monotonic() + delay_ms / 1000
+        self._renamed.append((due_at, segment, states))
+        self.is_settled = False
+
+    def _rename_or_wait(self, segment: LogSegment, delay_ms: int) -> None:
+        """Rename a segment below the log start; one that cannot be is unlinked by its old name."""
         try:
-            segment.rename_suffix("", DELETED_SUFFIX)
+            self.add_renamed(segment, delay_ms)
         except StorageError as error:
             _log.warning(
                 "a deleted segment keeps its name", segment=repr(segment), error=str(error)
             )
-        due_at = self._context.clock.monotonic() + delay_ms / 1000
-        self._waiting.append((due_at, segment))
+            self._wait(segment, delay_ms, ("", DELETED_SUFFIX))
+
+    def rename_below(self, log_start_offset: int, delay_ms: int) -> None:
+        """Rename the segments that lie below a log start that is checkpointed, oldest first."""
+        ready = [each for each in self._unrenamed if each.base_offset < log_start_offset]
+        self._unrenamed = [each for each in self._unrenamed if each.base_offset >= log_start_offset]
+        for segment in ready:
+            self._rename_or_wait(segment, delay_ms)
+
+    def rename_oldest(self, delay_ms: int) -> None:
+        """Rename one segment without a checkpoint, which a full disk may refuse: the earlier one's
+        renaming is made durable first, so that they can only come back newest first.
+        """
+        segment = self._unrenamed[0]
+        try:
+            self._context.disk.sync_directory(segment.directory)
+        except OSError as error:
+            _log.warning("a deleted segment stays", segment=repr(segment), error=str(error))
+            return
+        del self._unrenamed[0]
+        self._rename_or_wait(segment, delay_ms)
+
+    @property
+    def has_unrenamed(self) -> bool:
+        """Whether a segment waits for the log start to be checkpointed."""
+        return bool(self._unrenamed)
 
     def take_due(self, now: float) -> list[Path]:
         """Close the segments whose time has come; return their files, to be unlinked.
@@ -82,20 +139,30 @@ class DeletedSegments:
         Args:
             now: Of the monotonic clock.
         """
-        due = [segment for due_at, segment in self._waiting if due_at <= now]
-        self._waiting = [waiting for waiting in self._waiting if waiting[0] > now]
+        due = [waiting for waiting in self._renamed if waiting[0] <= now]
+        self._renamed = [waiting for waiting in self._renamed if waiting[0] > now]
         paths: list[Path] = []
-        for segment in due:
+        for _, segment, states in due:
             abandon_segment(segment)
-            directory = segment.directory
             paths += [
-                directory / segment_file_name(segment.base_offset, suffix, DELETED_SUFFIX)
+                segment.directory / segment_file_name(segment.base_offset, suffix, state)
                 for suffix in SEGMENT_SUFFIXES
+                for state in states
             ]
         return paths
 
+    def unlinked(self, task: UnlinkTask) -> None:
+        """A task with what `take_due` returned has run."""
+        self.is_settled = task.is_durable and not self._unrenamed and not self._renamed
+
+    def abandon(self) -> None:
+        """Close them all: the partition is being deleted."""
+        for segment in (*self._unrenamed, *(each[1] for each in self._renamed)):
+            abandon_segment(segment)
+        self._unrenamed, self._renamed = [], []
+
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._renamed)
 
 
 def abandon_segment(segment: LogSegment) -> None:

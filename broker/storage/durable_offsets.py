@@ -6,6 +6,7 @@ than was synced, and never more:
 
 - it is raised after the sync that covers it returned, by a write without a sync: exact after
   kill -9, a lower bound after a power cut (`sync` each second keeps the bound close);
+- it is there, durably and with offset 0, before a new partition is appended to;
 - it is lowered, durably, *before* a log is cut below it (`DurableSlot.lower`);
 - the slot of a deleted partition is freed after its directory was renamed away; a crash between the
   two leaves a slot of a topic id that no partition has, which the next start drops.

@@ -30,7 +30,7 @@ RETENTION_LOGS_PER_TURN: Final = 50
 class HousekeepingTask:
     """One round of work that waits for a disk; `run` may be called in a thread."""
 
-    __slots__ = ("_checkpoint", "_durable_offsets", "_unlink")
+    __slots__ = ("_durable_offsets", "checkpoint", "unlink")
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class HousekeepingTask:
         durable_offsets: DurableOffsets | None,
         checkpoint: CheckpointTask | None,
     ) -> None:
-        self._unlink = unlink
+        self.unlink = unlink
         self._durable_offsets = durable_offsets
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
 
     def run(self) -> None:
         """Unlink, sync the durable offsets, write the checkpoints.
@@ -51,13 +51,13 @@ class HousekeepingTask:
         Raises:
             OSError: a sync of the durable offsets failed: final.
         """
-        if self._unlink is not None:
-            self._unlink.run()
+        if self.unlink is not None:
+            self.unlink.run()
         if self._durable_offsets is not None:
             self._durable_offsets.sync()
-        if self._checkpoint is not None:
+        if self.checkpoint is not None:
             try:
-                self._checkpoint.run()
+                self.checkpoint.run()
             except OSError as error:
                 _log.warning("checkpoints not written", error=str(error))
 
@@ -65,7 +65,7 @@ class HousekeepingTask:
 class Housekeeping:
     """For one data directory. On the event loop's thread."""
 
-    __slots__ = ("_checkpoint_at", "_directory", "_is_out", "_retention_at", "_to_check")
+    __slots__ = ("_checkpoint_at", "_directory", "_out", "_retention_at", "_to_check")
 
     def __init__(self, directory: LogDirectory) -> None:
         """The first checkpoint is one interval away, the first retention check due at once."""
@@ -74,7 +74,7 @@ class Housekeeping:
         now = directory.context.clock.monotonic()
         self._retention_at = now
         self._checkpoint_at = now + directory.context.options.checkpoint_interval_ms / 1000
-        self._is_out = False
+        self._out: HousekeepingTask | None = None
 
     def due(self, now: float) -> HousekeepingTask | None:
         """Do what is quick, return what is slow; None: nothing, or the last task is still out.
@@ -83,7 +83,7 @@ class Housekeeping:
             now: Of the monotonic clock. Call it some times a second.
         """
         self._check_retention(now)
-        if self._is_out:
+        if self._out is not None:
             return None
         directory = self._directory
         unlink = directory.unlink_task(now)
@@ -96,12 +96,18 @@ class Housekeeping:
                 durable_offsets = directory.durable_offsets
         if unlink is None and checkpoint is None:
             return None
-        self._is_out = True
-        return HousekeepingTask(unlink, durable_offsets, checkpoint)
+        self._out = HousekeepingTask(unlink, durable_offsets, checkpoint)
+        return self._out
 
     def done(self) -> None:
-        """The task that `due` returned has run, however it went."""
-        self._is_out = False
+        """The task that `due` returned has run, however it went; on the loop's thread."""
+        task, self._out = self._out, None
+        if task is None:
+            return
+        if task.unlink is not None:
+            self._directory.unlink_done(task.unlink)
+        if task.checkpoint is not None:
+            self._directory.checkpoint_done(task.checkpoint)
 
     def run_due(self, now: float) -> None:
         """Do everything that is due in place; for tools and tests. Errors as of the task."""

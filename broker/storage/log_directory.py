@@ -10,7 +10,7 @@ it is durable, the clean marker; last the lock.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -27,8 +27,9 @@ from broker.storage.file_handles import FileHandles
 from broker.storage.index_cache import IndexCache
 from broker.storage.log_config import LogConfig
 from broker.storage.log_context import LogContext
-from broker.storage.log_loader import Hints, create_log, load_log, read_topic_id
+from broker.storage.log_loader import create_log, load_log, read_topic_id
 from broker.storage.partition_log import PartitionLog
+from broker.storage.recovery import Hints
 from broker.storage.storage_options import StorageOptions
 from protocol.errors import DataDirectoryError, StorageError, TopicAlreadyExistsError
 from protocol.identifiers import TopicPartition
@@ -229,18 +230,31 @@ class LogDirectory:
     def create_log(
         self, topic_partition: TopicPartition, topic_id: UUID, config: LogConfig
     ) -> PartitionLog:
-        """Make the log of a new partition; see `log_loader.create_log` for what is durable when.
+        """Make the log of a new partition; as `create_logs`."""
+        return self.create_logs([(topic_partition, topic_id, config)])[0]
+
+    def create_logs(
+        self, partitions: Sequence[tuple[TopicPartition, UUID, LogConfig]]
+    ) -> list[PartitionLog]:
+        """Make the logs of new partitions; see `log_loader.create_log` for what is durable when.
+
+        Their slots are durable on return, with offset 0, by one sync for all: a torn tail of their
+        first bytes must not pass for damage.
 
         Raises:
-            TopicAlreadyExistsError: there is such a log.
-            StorageError: the disk refused.
+            TopicAlreadyExistsError: there is such a log; none was made.
+            StorageError: the disk refused; some may have been made, and can be made again.
+            OSError: the sync failed: final.
         """
-        if topic_partition in self.logs or topic_partition in self.unavailable:
-            raise TopicAlreadyExistsError(f"{topic_partition} is in {self.path}")
-        log = create_log(self.context, self.path, topic_partition, topic_id, config)
-        log.keep_durable_offset_in(self.durable_offsets)
-        self.logs[topic_partition] = log
-        return log
+        for topic_partition, _, _ in partitions:
+            if topic_partition in self.logs or topic_partition in self.unavailable:
+                raise TopicAlreadyExistsError(f"{topic_partition} is in {self.path}")
+        logs = [create_log(self.context, self.path, *each) for each in partitions]
+        for log in logs:
+            log.keep_durable_offset_in(self.durable_offsets)
+        self.durable_offsets.write_and_sync()
+        self.logs.update((log.topic_partition, log) for log in logs)
+        return logs
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Close a log and rename its directory away, durably: it will not come back.
@@ -255,6 +269,8 @@ class LogDirectory:
         doomed = self.path / deleted_directory_name(topic_partition, uuid.uuid4())
         with storage_errors("delete", log.directory):
             self.context.disk.rename(log.directory, doomed)
+            # What a running flush still has open must not be taken for a new log's files.
+            self.context.handles.renamed(log.directory, doomed)
             self.context.disk.sync_directory(self.path)
         self.durable_offsets.remove(log.topic_id, topic_partition.partition)
         self._doomed.append(doomed)
@@ -271,10 +287,25 @@ class LogDirectory:
             return None
         return UnlinkTask(self.context.disk, paths, directories)
 
+    def unlink_done(self, task: UnlinkTask) -> None:
+        """An unlink task has run."""
+        for log in self.logs.values():
+            if not log.trimmer.deleted.is_settled:
+                log.trimmer.deleted.unlinked(task)
+
     def checkpoint_task(self) -> CheckpointTask:
         """Take a snapshot of what the checkpoint files should say; its `run` may be in a thread."""
         self.context.is_checkpoint_due = False
         return self.checkpoints.task(self.logs.values())
+
+    def checkpoint_done(self, task: CheckpointTask) -> None:
+        """A checkpoint task has run: rename the deleted segments below the log starts in it.
+
+        If it has failed, some all the same: on a full disk, deleting has to go on.
+        """
+        for topic_partition, log in self.logs.items():
+            log_start_offset = task.log_start_of(topic_partition) if task.is_written else None
+            log.trimmer.rename_deleted(log_start_offset)
 
     def checkpoint(self) -> None:
         """Write the checkpoint files, in place.
@@ -282,7 +313,9 @@ class LogDirectory:
         Raises:
             OSError: they have their old contents.
         """
-        self.checkpoint_task().run()
+        task = self.checkpoint_task()
+        task.run()
+        self.checkpoint_done(task)
 
     def close(self, *, clean: bool = True) -> None:
         """Close all logs and give the directory back.

@@ -11,13 +11,9 @@ import structlog
 
 from broker.storage.disk import replace_file, storage_errors, write_whole
 from broker.storage.leader_epochs import LeaderEpochs
+from broker.storage.leftovers import finish_leftovers
 from broker.storage.partition_log import PartitionLog
-from broker.storage.recovery import (
-    Recovered,
-    check_clean_segments,
-    finish_leftovers,
-    recover_segments,
-)
+from broker.storage.recovery import Hints, Recovered, check_clean_segments, recover_segments
 from broker.storage.segments import Segments
 from protocol.errors import StoredFormatError
 from protocol.identifiers import TopicPartition
@@ -29,17 +25,6 @@ if TYPE_CHECKING:
     from broker.storage.log_context import LogContext
 
 _log = structlog.get_logger(__name__)
-
-
-class Hints(NamedTuple):
-    """What the files beside the partitions say of one log."""
-
-    is_clean: bool
-    """The broker before stopped in order."""
-    recovery_point: int | None
-    """None: its checkpoint does not say."""
-    log_start_offset: int
-    durable_offset: int | None
 
 
 class LoadedLog(NamedTuple):
@@ -110,38 +95,26 @@ def load_log(
         StorageError: a file cannot be read or changed: this log cannot be used now, others can.
         OSError: a sync failed: final.
     """
-    base_offsets = finish_leftovers(context, directory, config)
-    durable_offset = hints.durable_offset
-    least_end_offset = max(hints.log_start_offset, durable_offset or 0)
-    recovery_point = hints.recovery_point or 0
+    base_offsets = finish_leftovers(context, directory)
     if not base_offsets:  # a new one, in the place of all that is gone
-        base_offset = max(least_end_offset, recovery_point)
+        base_offset = max(
+            hints.log_start_offset, hints.durable_offset or 0, hints.recovery_point or 0
+        )
         context.open_segment(directory, base_offset, config, create=True).close()
         base_offsets = (base_offset,)
     recovered = None
     if hints.is_clean:
         recovered = _load_clean(context, directory, base_offsets, config, hints)
     if recovered is None:
-        if durable_offset is not None:  # of a cut, the slot knows first
-            recovery_point = min(recovery_point, durable_offset)
-        recovered = recover_segments(
-            context, directory, base_offsets, config, recovery_point=recovery_point,
-            durable_offset=durable_offset, name=str(topic_partition),
-        )  # fmt: skip
-    segments, log_end_offset = Segments(recovered.segments), recovered.log_end_offset
-    if log_end_offset < hints.log_start_offset:  # all that is left was deleted by its owner
-        log_end_offset = hints.log_start_offset
-        segments = segments.with_added(
-            context.open_segment(directory, log_end_offset, config, create=True, active=True)
-        )
-        context.disk.sync_directory(directory)
+        recovered = recover_segments(context, directory, base_offsets, config, hints)
     epochs = LeaderEpochs(context.disk, directory)
     for epoch, start_offset in recovered.leader_epochs:
         epochs.assign(epoch, start_offset)
     log = PartitionLog(
-        context, topic_partition, topic_id, directory, config, segments, epochs,
-        log_start_offset=max(hints.log_start_offset, base_offsets[0]),
-        log_end_offset=log_end_offset, damage=recovered.damage,
+        context, topic_partition, topic_id, directory, config,
+        Segments(recovered.segments), epochs,
+        log_start_offset=max(hints.log_start_offset, recovered.segments[0].base_offset),
+        log_end_offset=recovered.log_end_offset, damage=recovered.damage,
     )  # fmt: skip
     return LoadedLog(log, recovered.checked_bytes, recovered.cut_bytes)
 
@@ -164,7 +137,9 @@ def _load_clean(
         for base_offset in base_offsets
     ]
     log_end_offset = check_clean_segments(segments)
-    if log_end_offset is None or log_end_offset < (hints.durable_offset or 0):
+    if log_end_offset is None:
+        return None
+    if log_end_offset < max(hints.log_start_offset, hints.durable_offset or 0):
         return None
     if hints.recovery_point is not None and hints.recovery_point < log_end_offset:
         return None

@@ -94,8 +94,8 @@ class LogTrimmer:
     def delete_old_segments(self, now_ms: int) -> int:
         """Remove the segments that retention says are due; return how many (R38, R39).
 
-        They leave the list, and the log start moves; then their files are renamed, oldest first, so
-        that a crash leaves a log without a hole; they are unlinked later, by `deleted`.
+        They leave the list, and the log start moves; their files are renamed once that is
+        checkpointed, and unlinked after `file_delete_delay_ms` (`deleted`).
 
         Raises:
             StorageError: a timestamp cannot be read, or the active segment cannot be rolled.
@@ -121,23 +121,31 @@ class LogTrimmer:
                 size_bytes=segment.size_bytes,
                 reason=str(verdict.deletion),
             )
-            self._remove(segment)
+            log.damage.pop(segment.base_offset, None)
+            self.deleted.add(segment)
         self._context.is_checkpoint_due = True
         return count
 
-    def _remove(self, segment: LogSegment) -> None:
-        """Let go of a segment that has left the list."""
-        log = self._log
-        log.unflushed.remove_sealed(segment)
-        log.damage.pop(segment.base_offset, None)
-        self.deleted.add(segment, log.config.file_delete_delay_ms)
+    def rename_deleted(self, log_start_offset: int | None) -> None:
+        """Rename what was deleted below a log start that will outlive a crash.
+
+        Args:
+            log_start_offset: None: it could not be checkpointed; then one segment only.
+        """
+        if not self.deleted.has_unrenamed:
+            return
+        delay_ms = self._log.config.file_delete_delay_ms
+        if log_start_offset is None:
+            self.deleted.rename_oldest(delay_ms)
+        else:
+            self.deleted.rename_below(log_start_offset, delay_ms)
 
     # --- the end ------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> int:
         """Cut everything at or above `offset`; return the new log end offset.
 
-        That is `offset`, or lower where a batch spans it: batches are not divided. In this order:
+        That is `offset`, or lower where a batch spans it: batches are not divided. In this order,
         the durable offset is lowered, durably; whole segments go, newest first, their renames are
         synced; the last one is cut and synced. A file is never cut below the high watermark in
         place, for somebody may be sending a mapping of it: there it is replaced by a shorter copy.
@@ -154,18 +162,24 @@ class LogTrimmer:
         segment = log.segments.floor(offset)
         assert segment is not None, "the log start is in a segment"
         found = segment.translate_offset(offset)
-        end = offset if found is None else max(min(offset, found.offset), log.log_start_offset)
+        end = offset if found is None else min(offset, found.offset)
         position = segment.size_bytes if found is None else found.position
+        spans_start = end < log.log_start_offset
+        if spans_start:
+            end = log.log_start_offset
         try:
             if end < log.durable_offset:
                 log.lower_durable_offset(end)
             log.unflushed.offset_max = min(log.unflushed.offset_max, end)
-            self._remove_above(segment)
-            if end < log.high_watermark:
-                segment = self._replaced(segment, position)
+            if spans_start:
+                segment = self._begun_anew(end)
             else:
-                segment.truncate_to(offset)
-            segment.records.flush()
+                self._remove([each for each in log.segments if each.base_offset > offset])
+                if end < log.high_watermark:
+                    segment = self._replaced(segment, position)
+                else:
+                    segment.truncate_to(offset)
+                segment.records.flush()
             log.epochs.truncate_to(end)
         except (OSError, StorageError) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
@@ -186,15 +200,32 @@ class LogTrimmer:
         self._context.is_checkpoint_due = True
         log.unflushed.note()
 
-    def _remove_above(self, last: LogSegment) -> None:
+    def _remove(self, gone: list[LogSegment]) -> None:
+        """Take whole segments off the end, durably; newest first, so that no hole is left."""
         log = self._log
-        gone = [each for each in log.segments if each.base_offset > last.base_offset]
         if not gone:
             return
         log.segments = log.segments.without(*gone)
         for segment in reversed(gone):
-            self._remove(segment)
+            log.unflushed.remove_sealed(segment)
+            log.damage.pop(segment.base_offset, None)
+            self.deleted.add_renamed(segment, log.config.file_delete_delay_ms)
         self._context.disk.sync_directory(log.directory)
+
+    def _begun_anew(self, offset: int) -> LogSegment:
+        """Return an empty segment in the place of all others.
+
+        For a log whose only batch that is left begins below the log start: it goes as a whole, and
+        a file that ended below the log start would not say where the log ends.
+        """
+        log = self._log
+        self._remove(list(log.segments))
+        segment = self._context.open_segment(
+            log.directory, offset, log.config, create=True, active=True
+        )
+        self._context.disk.sync_directory(log.directory)
+        log.segments = log.segments.with_added(segment)
+        return segment
 
     def _replaced(self, segment: LogSegment, position: int) -> LogSegment:
         """Return a segment in the place of `segment` that holds its first bytes only.

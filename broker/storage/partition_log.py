@@ -9,7 +9,6 @@ How bytes become durable, and in which order, is written in `flush`.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -369,7 +368,7 @@ class PartitionLog:
         self._end("is deleted")
         for segment in self.segments:
             abandon_segment(segment)
-        self.trimmer.deleted.take_due(math.inf)
+        self.trimmer.deleted.abandon()
 
     def _end(self, refusal: str) -> None:
         self.is_closed = True

@@ -2,8 +2,8 @@
 
 Passes, each idempotent, so that a crash inside recovery is recovered by the next start:
 
-1. `finish_leftovers`: `.deleted`, `.cleaned` and `.tmp` files go; a complete `.log.swap` takes the
-   place of the segments it was made from; index files without a log go.
+1. `leftovers`: `.deleted`, `.cleaned` and `.tmp` files go; a complete `.log.swap` takes the place
+   of the segments it was made from; index files without a log go.
 2. `recover_segments`, after an unclean stop, from the recovery point on: cached pages are dropped,
    every batch is checked, indexes are built anew; then what was found is judged (`is_damage`).
    A torn tail is cut, with the segments behind it. Damage is left as it is, and appends go on
@@ -19,23 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import structlog
 
 from broker.storage.damage import Damage
-from broker.storage.disk import TEMPORARY_SUFFIX, storage_errors
+from broker.storage.disk import storage_errors
 from broker.storage.entry_walk import EntryHeader
-from broker.storage.file_records import FileRecords
 from broker.storage.segment_recovery import SegmentRecovery, SegmentWalk
 from protocol.errors import CorruptMessageError, StorageError
-from protocol.stored.file_names import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
-    LOG_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
-    SWAP_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    SegmentFileName,
-    log_file_name,
-    parse_file_name,
-)
+from protocol.stored.file_names import log_file_name
 
 if TYPE_CHECKING:
     from broker.storage.log_config import LogConfig
@@ -44,7 +32,32 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+class Hints(NamedTuple):
+    """What the files beside the partitions say of one log; each may say less than is true."""
+
+    is_clean: bool
+    """The broker before stopped in order."""
+    recovery_point: int | None
+    """Nothing below it has to be checked; None: its checkpoint does not say."""
+    log_start_offset: int
+    """Everything below it was deleted by retention, or by its owner."""
+    durable_offset: int | None
+    """Everything below it was synced; None: nobody knows."""
+
+    @property
+    def promises_nothing(self) -> bool:
+        """Whether it is known that no flush of this log was ever over."""
+        known = max(self.recovery_point or 0, self.log_start_offset)
+        return self.durable_offset == 0 and known == 0
+
+    @property
+    def check_from(self) -> int:
+        """From where on a log has to be checked after an unclean stop."""
+        recovery_point = self.recovery_point or 0
+        if self.durable_offset is not None:  # of a cut, the slot knows first
+            recovery_point = min(recovery_point, self.durable_offset)
+        return max(recovery_point, self.log_start_offset)
 
 
 class Recovered(NamedTuple):
@@ -58,89 +71,6 @@ class Recovered(NamedTuple):
     cut_bytes: int
     leader_epochs: tuple[tuple[int, int], ...]
     """Epochs met in the batches, each above the one before, and where it begins."""
-
-
-# --- leftovers --------------------------------------------------------------------------------
-
-
-def finish_leftovers(context: LogContext, directory: Path, config: LogConfig) -> tuple[int, ...]:
-    """Finish or undo what a crash interrupted (R31, 1 to 3); return the base offsets of the logs.
-
-    Files that are none of ours are left alone.
-
-    Raises:
-        StorageError: the directory cannot be read or changed.
-    """
-    disk = context.disk
-    with storage_errors("clean up", directory):
-        names = disk.list_directory(directory)
-        for name in names:
-            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
-                disk.unlink(directory / name)
-        parsed = [each for name in names if (each := parse_file_name(name)) is not None]
-        swaps = [each for each in parsed if each.state == SWAP_SUFFIX]
-        if swaps:
-            _finish_swaps(context, directory, config, swaps)
-            parsed = [
-                each
-                for name in disk.list_directory(directory)
-                if (each := parse_file_name(name)) is not None
-            ]
-        logs = {each.base_offset for each in parsed if each[1:] == (LOG_SUFFIX, "")}
-        for each in parsed:
-            if each.suffix in INDEX_SUFFIXES and not each.state and each.base_offset not in logs:
-                _log.warning("index without a log removed", path=str(directory / str(each)))
-                disk.unlink(directory / str(each))
-    return tuple(sorted(logs))
-
-
-def _finish_swaps(
-    context: LogContext, directory: Path, config: LogConfig, swaps: list[SegmentFileName]
-) -> None:
-    """Put each sound `.log.swap` in the place of its originals; an unsound one goes.
-
-    A swap file was synced before it got its name, so an unsound one means that nobody may rely on
-    it, and its originals are still there.
-    """
-    disk = context.disk
-    for each in swaps:
-        if each.suffix != LOG_SUFFIX:
-            disk.unlink(directory / str(each))  # indexes are built anew
-    for each in swaps:
-        if each.suffix != LOG_SUFFIX:
-            continue
-        path = directory / str(each)
-        end = _end_of_swap(context, path, each.base_offset)
-        originals = [
-            name
-            for text in disk.list_directory(directory)
-            if (name := parse_file_name(text)) is not None
-            and not name.state
-            and each.base_offset <= name.base_offset < max(end, each.base_offset + 1)
-        ]
-        if end < 0:
-            _log.warning("unsound swap file removed", path=str(path))
-            disk.unlink(path)
-            continue
-        for name in originals:
-            disk.unlink(directory / str(name))
-        disk.rename(path, directory / str(each._replace(state="")))
-        disk.sync_directory(directory)
-        _log.info("swap file finished", path=str(path), originals=len(originals))
-
-
-def _end_of_swap(context: LogContext, path: Path, base_offset: int) -> int:
-    """Return the offset after the last batch of a swap file; -1 if it is not sound."""
-    records = FileRecords.open(context.handles, path)
-    end = base_offset
-    try:
-        for _, header in SegmentWalk(records, base_offset).checked_batches():
-            end = header.next_offset
-    except CorruptMessageError:
-        return -1
-    finally:
-        context.handles.forget(path)
-    return end
 
 
 # --- after an unclean stop --------------------------------------------------------------------
@@ -163,43 +93,32 @@ def recover_segments(
     directory: Path,
     base_offsets: tuple[int, ...],
     config: LogConfig,
-    *,
-    recovery_point: int,
-    durable_offset: int | None,
-    name: str,
+    hints: Hints,
 ) -> Recovered:
     """Check every segment from the recovery point on, cut what is torn, sync what is kept.
 
     Args:
+        directory: The partition's.
         base_offsets: Of all segments, oldest first; not empty.
-        recovery_point: Nothing below it has to be checked.
-        durable_offset: See `is_damage`.
-        name: Of the partition, for what is logged.
 
     Raises:
         StorageError: a file cannot be read or changed: this log cannot be used now.
         OSError: a sync failed: final.
     """
-    return _Recovery(context, directory, config, recovery_point, durable_offset, name).run(
-        base_offsets
-    )
+    recovery = _Recovery(context, directory, config, hints)
+    if hints.promises_nothing and base_offsets[0] > 0:
+        base_offsets = recovery.begin_anew(base_offsets)
+    return recovery.run(base_offsets)
 
 
 class _Recovery:
     """One recovery of one log: what it has found so far."""
 
     def __init__(
-        self,
-        context: LogContext,
-        directory: Path,
-        config: LogConfig,
-        recovery_point: int,
-        durable_offset: int | None,
-        name: str,
+        self, context: LogContext, directory: Path, config: LogConfig, hints: Hints
     ) -> None:
         self.context, self.directory, self.config = context, directory, config
-        self.recovery_point, self.durable_offset = recovery_point, durable_offset
-        self.name = name
+        self.hints = hints
         self.damage: list[Damage] = []
         self.epochs: list[tuple[int, int]] = []
         self.checked_bytes = self.cut_bytes = 0
@@ -209,12 +128,12 @@ class _Recovery:
     def run(self, base_offsets: tuple[int, ...]) -> Recovered:
         sizes = [self._file_size(base_offset) for base_offset in base_offsets]
         ends = [*base_offsets[1:], None]
-        log_end_offset = base_offsets[0]
+        log_end_offset, check_from = base_offsets[0], self.hints.check_from
         for number, (base_offset, end) in enumerate(zip(base_offsets, ends, strict=True)):
             segment = self._open(base_offset)
             self.kept.append(segment)
-            if end is not None and end <= self.recovery_point:
-                continue  # durable as a whole, with its indexes
+            if end is not None and end <= check_from:
+                continue  # durable as a whole, with its indexes, or deleted
             found = self._check(segment)
             log_end_offset = found.next_offset
             if not found.fault:
@@ -222,7 +141,7 @@ class _Recovery:
             if not found.fault:
                 continue
             is_followed = any(sizes[number + 1 :])
-            if is_damage(found, self.durable_offset, is_followed=is_followed):
+            if is_damage(found, self.hints.durable_offset, is_followed=is_followed):
                 log_end_offset = self._keep_damaged(segment, found, end)
                 continue
             self._cut(segment, found, base_offsets[number + 1 :])
@@ -254,14 +173,17 @@ class _Recovery:
     def _with_gap(self, found: SegmentRecovery, next_base_offset: int | None) -> SegmentRecovery:
         """Return what was found, with a fault where offsets before the next segment are missing.
 
-        A segment whose tail was lost may end at a batch's border. Below the durable offset a gap is
-        the cleaner's work; at or above it, what lies behind never was part of the log.
+        A segment whose tail was lost may end at a batch's border. What lies behind a gap at or
+        above the durable offset never was part of the log; below it, only the cleaner leaves gaps.
         """
-        if next_base_offset is None or self.durable_offset is None:
-            return found
-        if not self.durable_offset <= found.next_offset < next_base_offset:
+        durable_offset = self.hints.durable_offset
+        if next_base_offset is None or durable_offset is None:
             return found
         missing = next_base_offset - found.next_offset
+        if missing <= 0 or (
+            found.next_offset < durable_offset and self.config.cleanup_policy.compacts
+        ):
+            return found
         return found._replace(fault=f"{missing} offsets are missing before the next segment")
 
     def _visit(self, position: int, header: EntryHeader) -> None:
@@ -269,23 +191,33 @@ class _Recovery:
         if epoch >= 0 and (not self.epochs or epoch > self.epochs[-1][0]):
             self.epochs.append((epoch, header.base_offset))
 
+    def begin_anew(self, base_offsets: tuple[int, ...]) -> tuple[int, ...]:
+        """Remove everything: the first segment was lost, the others begin in the middle (R32)."""
+        self._remove(base_offsets)
+        self.context.open_segment(self.directory, 0, self.config, create=True).close()
+        return (0,)
+
+    def _remove(self, base_offsets: tuple[int, ...]) -> None:
+        """Remove segments durably, newest first, so that a crash leaves no hole."""
+        for base_offset in reversed(base_offsets):
+            segment = self._open(base_offset)
+            self.cut_bytes += segment.size_bytes
+            segment.delete()
+        if base_offsets:
+            self.context.disk.sync_directory(self.directory)
+
     def _cut(
         self, segment: LogSegment, found: SegmentRecovery, later_bases: tuple[int, ...]
     ) -> None:
         """Cut a torn tail; segments behind it never were part of the log that was promised (R32).
 
-        Newest first, so that a crash leaves a log without a hole.
+        They go before the cut: after it, they would pass for what follows a gap of the cleaner's.
         """
-        for base_offset in reversed(later_bases):
-            later = self._open(base_offset)
-            self.cut_bytes += later.size_bytes
-            later.delete()
-        if later_bases:  # before the cut: with it, what follows would pass for the cleaner's gap
-            self.context.disk.sync_directory(self.directory)
+        self._remove(later_bases)
         self.cut_bytes += segment.truncate_to_position(found.valid_bytes)
         _log.warning(
             "torn tail cut",
-            partition=self.name,
+            partition=self.directory.name,
             segment=segment.base_offset,
             position=found.valid_bytes,
             cut_bytes=self.cut_bytes,
@@ -298,8 +230,8 @@ class _Recovery:
     ) -> int:
         """Leave the bytes as they are; return the offset that follows all there is in them."""
         end = _end_behind_damage(segment, found)
-        if self.durable_offset is not None and next_base_offset is None:
-            end = max(end, self.durable_offset)
+        if self.hints.durable_offset is not None and next_base_offset is None:
+            end = max(end, self.hints.durable_offset)
         next_offset = found.later.offset if found.later is not None else next_base_offset or end
         self._report(
             Damage(
@@ -313,7 +245,7 @@ class _Recovery:
         self.damage.append(damage)
         _log.error(
             "damage in acknowledged records: nothing was cut; verify the partition",
-            partition=self.name,
+            partition=self.directory.name,
             bad_bytes=bad_bytes,
             **damage._asdict(),
         )
@@ -323,17 +255,17 @@ class _Recovery:
 
         No offset that was acknowledged is ever given to another record.
         """
-        last = self.kept[-1]
-        durable_offset = self.durable_offset or 0
-        if log_end_offset < durable_offset:  # the file ends before what was promised
-            missing = f"{durable_offset - log_end_offset} offsets are missing at the end of the log"
-            damage = Damage(
-                last.base_offset, last.size_bytes, log_end_offset, durable_offset, missing
+        last, last_end = self.kept[-1], log_end_offset
+        durable_offset = self.hints.durable_offset or 0
+        gap_start = max(log_end_offset, self.hints.log_start_offset)
+        if gap_start < durable_offset:  # the file ends before what was promised
+            missing = f"{durable_offset - gap_start} offsets are missing at the end of the log"
+            self._report(
+                Damage(last.base_offset, last.size_bytes, gap_start, durable_offset, missing), 0
             )
-            self._report(damage, 0)
-            log_end_offset = durable_offset
+        log_end_offset = max(gap_start, durable_offset)
         is_damaged = self.damage and self.damage[-1].segment_base_offset == last.base_offset
-        if is_damaged and log_end_offset > last.base_offset:
+        if is_damaged or log_end_offset > last_end:
             last.records.seal()
             last = self.context.open_segment(
                 self.directory, log_end_offset, self.config, create=True, active=True

@@ -80,6 +80,8 @@ class Unflushed:
         covered = self.task.size_bytes if self.task is not None else 0
         dirty = [each for each in (*self._sealed, active) if each.records.has_unflushed]
         self.size_bytes = covered + sum(each.size_bytes for each in dirty)
+        if self._log.log_end_offset > self._log.durable_offset:
+            self.size_bytes = max(self.size_bytes, 1)  # even if only a directory is to be synced
         self.writeback_at = active.size_bytes + self._context.options.writeback_bytes
 
     def drop(self) -> None:
