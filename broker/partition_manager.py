@@ -47,7 +47,15 @@ HOUSEKEEPING_INTERVAL_S: Final = 0.1
 
 
 class PartitionManager:
-    """The partitions of one broker."""
+    """The partitions of one broker.
+
+    Args:
+        on_fatal: Called once after a failed sync: the process must end, and say so.
+        maps_files: The event loop can send mapped files (uvloop).
+        flush_executor: Threads for syncs; its own without it, as the configuration says.
+        registry_executor: One thread for the registry; its own without it.
+        registry_path: Where the registry is, if not in the first data directory.
+    """
 
     def __init__(
         self,
@@ -63,37 +71,24 @@ class PartitionManager:
         registry_executor: Executor | None = None,
         registry_path: Path | None = None,
     ) -> None:
-        """Args:
-        on_fatal: Called once after a failed sync: the process must end, and say so.
-        maps_files: The event loop can send mapped files (uvloop).
-        flush_executor: Threads for syncs; its own without it, as the configuration says.
-        registry_executor: One thread for the registry; its own without it.
-        registry_path: Where the registry is, if not in the first data directory.
-        """
         self._loop, self._clock, self._metrics = loop, clock, metrics
         self._topics_config, self._limits = config.topics, config.limits
         self._on_fatal = on_fatal
         self._own_executors: list[Executor] = []
-        if flush_executor is None:
-            flush_executor = ThreadPoolExecutor(config.flush.threads, "tidelog-flush")
-            self._own_executors.append(flush_executor)
-        if registry_executor is None:
-            registry_executor = ThreadPoolExecutor(1, "tidelog-registry")
-            self._own_executors.append(registry_executor)
-        self._threads = flush_executor
+        self._threads = flush_executor or self._executor(config.flush.threads, "tidelog-flush")
         self.store = TopicStore(
             config,
             loop=loop,
             disk=disk,
             clock=clock,
-            registry_executor=registry_executor,
+            registry_executor=registry_executor or self._executor(1, "tidelog-registry"),
             registry_path=registry_path,
             maps_files=maps_files,
         )
         self.flusher = Flusher(
             loop,
             clock,
-            flush_executor,
+            self._threads,
             metrics=metrics.flush,
             on_fatal=self._fail,
             on_flushed=self._write_durable_offsets,
@@ -101,18 +96,22 @@ class PartitionManager:
         )
         self._deadlines = CommitDeadlines(loop, clock)
         self._table = PartitionTable()
-        self.partitions_by_topic = self._table.by_topic
-        """For look-ups on the hot path; see `PartitionTable`."""
-        self.writable_partitions_by_topic = self._table.writable_by_topic
-        self.partition_of = self._table.partition
-        """(topic as bytes, number) to a partition to read from; see `PartitionTable.partition`."""
-        self.writable_partition = self._table.writable_partition
         self.is_draining = False
         """No request waits for anything new any more."""
         self._changes: dict[str, _TopicLock] = {}
         self._housekeeping: list[Housekeeping] = []
         self._housekeeping_under_way: set[Future[None]] = set()
         self._housekeeping_timer: asyncio.TimerHandle | None = None
+        # What requests look up, bound once: see `PartitionTable`.
+        self.partitions_by_topic = self._table.by_topic
+        self.writable_partitions_by_topic = self._table.writable_by_topic
+        self.partition_of = self._table.partition
+        self.writable_partition = self._table.writable_partition
+
+    def _executor(self, threads: int, name: str) -> Executor:
+        executor = ThreadPoolExecutor(threads, name)
+        self._own_executors.append(executor)
+        return executor
 
     # --- start and end --------------------------------------------------------------------------
 
