@@ -27,7 +27,6 @@ from broker.storage.disk import Disk, DiskFile, replace_file, write_whole
 from protocol.errors import StoredFormatError
 from protocol.stored.durable_offsets import (
     FREE_SLOT,
-    HEADER_BYTES,
     SLOT_BYTES,
     decode,
     encode_header,
@@ -139,16 +138,6 @@ class DurableOffsets:
             self._dirty_start = start
         if end > self._dirty_end:
             self._dirty_end = end
-
-    def offset(self, topic_id: UUID, partition: int) -> int | None:
-        """Return what the slot of a log says, None if it has none."""
-        slot = self._slots.get((topic_id.bytes, partition))
-        if slot is None:
-            return None
-        start = slot_position(slot)
-        return decode(self._image[:HEADER_BYTES] + self._image[start : start + SLOT_BYTES])[
-            0
-        ].durable_offset
 
     def write(self) -> None:
         """Write what changed, by one call, without a sync; once after each flush group.

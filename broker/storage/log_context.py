@@ -16,7 +16,10 @@ from broker.storage.storage_options import StorageOptions
 class LogContext:
     """Disk, clock, caches and options; owned by the event loop."""
 
-    __slots__ = ("clock", "disk", "handles", "index_cache", "is_checkpoint_due", "options")
+    __slots__ = (
+        "bytes_since_checkpoint", "clock", "disk", "handles", "index_cache", "is_checkpoint_due",
+        "options",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -35,6 +38,8 @@ class LogContext:
         self.is_checkpoint_due = False
         """A log wants its offsets checkpointed before the next regular time: it rolled, was cut,
         or its start was moved."""
+        self.bytes_since_checkpoint = 0
+        """Flushed, in all logs; many of them make the next checkpoint due too."""
 
     def open_segment(
         self,

@@ -296,6 +296,7 @@ class LogDirectory:
     def checkpoint_task(self) -> CheckpointTask:
         """Take a snapshot of what the checkpoint files should say; its `run` may be in a thread."""
         self.context.is_checkpoint_due = False
+        self.context.bytes_since_checkpoint = 0
         return self.checkpoints.task(self.logs.values())
 
     def checkpoint_done(self, task: CheckpointTask) -> None:

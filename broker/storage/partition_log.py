@@ -220,8 +220,10 @@ class PartitionLog:
         if not self._follows_log_end and offset > self.watermark.offset:
             is_whole = offset == task.end.message_offset
             self.watermark.move_to(offset, task.end if is_whole else None)
-        if task.files:  # a segment was sealed: the recovery point is worth writing down
-            self._context.is_checkpoint_due = True
+        context = self._context
+        context.bytes_since_checkpoint += task.size_bytes
+        if task.files or context.bytes_since_checkpoint > context.options.unflushed_bytes_max:
+            context.is_checkpoint_due = True  # a segment was sealed, or much is behind the last one
         self.unflushed.note()
 
     def flush_failed(self, task: FlushTask, error: OSError) -> None:

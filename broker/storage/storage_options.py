@@ -26,6 +26,7 @@ class StorageOptions:
     checkpoint_interval_ms: int = 1_000
     """How often recovery points are checkpointed and the durable offsets synced."""
     unflushed_bytes_max: int = 64 * MIB
-    """With more than this unflushed a log is flushed under every policy: it bounds recovery."""
+    """With more than this unflushed a log is flushed under every policy, and with more than this
+    flushed since the last checkpoint the next one is due: both bound recovery."""
     writeback_bytes: int = 8 * MIB
     """The kernel is asked to start writing each time this much was appended: bounds dirty pages."""

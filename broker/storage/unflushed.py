@@ -28,8 +28,8 @@ class Unflushed:
     """
 
     __slots__ = (
-        "_context", "_directories", "_first_at", "_log", "_paths", "_sealed", "due_at", "is_noted",
-        "notice_bytes", "offset_max", "size_bytes", "task", "writeback_at",
+        "_context", "_directories", "_first_at", "_is_commit", "_log", "_paths", "_sealed",
+        "due_at", "is_noted", "notice_bytes", "offset_max", "size_bytes", "task", "writeback_at",
     )  # fmt: skip
 
     def __init__(self, log: PartitionLog, context: LogContext) -> None:
@@ -38,6 +38,7 @@ class Unflushed:
         self._paths: list[Path] = []
         self._directories: list[Path] = []
         self._sealed: list[LogSegment] = []
+        self._is_commit = True  # then any byte is due at once
         self._first_at: float | None = None  # when the first unflushed byte was written
         self.size_bytes = 0
         """Written to log files and not durable, what a running task covers included."""
@@ -98,7 +99,8 @@ class Unflushed:
         is_timed = config.flush_policy is FlushPolicy.INTERVAL and (
             config.flush_ms < INT64_MAX or config.flush_messages < INT64_MAX
         )
-        is_quiet = config.flush_policy is not FlushPolicy.COMMIT and not is_timed
+        self._is_commit = config.flush_policy is FlushPolicy.COMMIT
+        is_quiet = not self._is_commit and not is_timed
         self.notice_bytes = self._context.options.unflushed_bytes_max if is_quiet else 0
         self.is_noted = self.task is not None
         self.due_at = None
@@ -106,12 +108,20 @@ class Unflushed:
 
     def note(self) -> None:
         """Tell the listener when the log has to be flushed, if that is news."""
-        if self.is_noted:
+        if self.is_noted or not (self.size_bytes or self._sealed):
             return
+        due_at = DUE_NOW if self._is_commit else self._due_at()
+        if due_at is None or (self.due_at is not None and due_at >= self.due_at):
+            return
+        self.due_at = due_at
+        self.is_noted = due_at == DUE_NOW
+        self._log.listener.unflushed(self._log)
+
+    def _due_at(self) -> float | None:
         log = self._log
         if self.size_bytes and self._first_at is None:
             self._first_at = self._context.clock.monotonic()
-        due_at = flush_due_at(
+        return flush_due_at(
             log.config,
             unflushed_bytes=self.size_bytes,
             unflushed_messages=log.log_end_offset - log.durable_offset,
@@ -119,11 +129,6 @@ class Unflushed:
             first_unflushed_at=self._first_at or 0.0,
             has_sealed=bool(self._sealed),
         )
-        if due_at is None or (self.due_at is not None and due_at >= self.due_at):
-            return
-        self.due_at = due_at
-        self.is_noted = due_at == DUE_NOW
-        log.listener.unflushed(log)
 
     def writeback_due(self) -> tuple[DiskFile, int, int] | None:
         """Return file, position and size of what was appended since the last step was named."""
@@ -141,17 +146,19 @@ class Unflushed:
         """Take a snapshot of all there is, and start anew; None: nothing to do, or one is out.
 
         Raises:
-            OSError: a file cannot be opened or cut: nothing of it can be made durable.
+            OSError: a log file cannot be cut: nothing of it can be made durable.
         """
         has_some = self.size_bytes or self._paths or self._directories or self._sealed
         if self.task is not None or not has_some:
             return None
-        log = self._log
+        flushes = self._file_flushes()
+        paths, self._paths = self._paths, []
         task = FlushTask(
-            self._context.disk, self._file_flushes(), self._pinned(), tuple(self._directories),
-            log.end_metadata(), self.size_bytes, self._context.clock.monotonic(),
+            self._context.disk, flushes, self._pinned(paths) if paths else (),
+            tuple(self._directories), self._log.end_metadata(), self.size_bytes,
+            self._context.clock.monotonic(),
         )  # fmt: skip
-        self._paths, self._directories, self._sealed = [], [], []
+        self._directories, self._sealed = [], []
         self.due_at = self._first_at = None
         self.is_noted = True
         self.offset_max = INT64_MAX
@@ -170,13 +177,15 @@ class Unflushed:
             raise OSError(f"nothing can be flushed: {error}") from error
         return tuple(flushes)
 
-    def _pinned(self) -> tuple[DiskFile, ...]:
+    def _pinned(self, paths: list[Path]) -> tuple[DiskFile, ...]:
         files: list[DiskFile] = []
-        for path in self._paths:
+        for path in paths:
             try:
                 files.append(self._context.handles.pin(path))
             except FileNotFoundError:
                 pass  # an index may be missing at any time; it is built again when asked for
+            except OSError:  # out of descriptors, say: none of these holds a record
+                self._paths.append(path)
         return tuple(files)
 
     def finish(self, task: FlushTask) -> int:

@@ -281,3 +281,19 @@ def test_given_many_logs_when_flushed_then_the_descriptor_that_wrote_is_the_one_
         if each.name == "open" and each.path == storage.log.active.path
     ]
     assert log_opens == []
+
+
+def test_given_too_few_descriptors_when_flushing_then_small_files_wait_and_the_log_does_not():
+    """None of them holds a record; they are synced by the next flush."""
+    storage = LogStorage()
+    storage.append(b"a")
+    storage.disk.open_files_max = storage.disk.open_files
+    storage.directory.context.handles.open_files_max = 1
+
+    storage.log.flush()
+    assert storage.log.high_watermark == 1
+    storage.disk.open_files_max = None
+    storage.append(b"b")
+    storage.log.flush()
+
+    assert storage.disk.is_durable(storage.path / "partition.metadata")

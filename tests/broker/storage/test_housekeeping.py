@@ -10,6 +10,7 @@ import pytest
 
 from broker.storage.durable_offsets import read_durable_offsets
 from broker.storage.housekeeping import Housekeeping
+from broker.storage.storage_options import StorageOptions
 from protocol.identifiers import TopicPartition
 from tests.support.log_storage import ROOT, SMALL_SEGMENTS, TOPIC_ID, LogStorage, batch
 
@@ -48,6 +49,25 @@ def test_given_a_roll_when_its_flush_is_over_then_a_checkpoint_is_due_at_once():
     storage.log.roll()
     assert housekeeping.due(now(storage)) is None
 
+    storage.flush()
+
+    assert housekeeping.due(now(storage)) is not None
+
+
+def test_given_many_bytes_when_flushed_then_a_checkpoint_is_due_at_once():
+    """Every second or 64 MiB."""
+    storage = LogStorage(options=StorageOptions(unflushed_bytes_max=150))
+    housekeeping = Housekeeping(storage.directory)
+    housekeeping.run_due(now(storage))
+    storage.append(b"x")
+    storage.flush()
+    housekeeping.run_due(now(storage))  # the new partition's files
+    for _ in range(2):
+        storage.append(b"x")
+        storage.flush()
+    assert housekeeping.due(now(storage)) is None
+
+    storage.append(b"x")
     storage.flush()
 
     assert housekeeping.due(now(storage)) is not None
