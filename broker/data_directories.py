@@ -8,7 +8,7 @@ never be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,9 +131,16 @@ class DataDirectories:
         """Return (number, directory) of those that can be used."""
         return [(n, directory) for n, directory in enumerate(self._directories) if directory]
 
-    def least_used(self) -> LogDirectory:
-        """Return where a new partition goes: the directory with the fewest; of equals the first."""
-        return min(self.present, key=lambda directory: len(directory.logs))
+    def least_used(
+        self, chosen: Mapping[LogDirectory, Sequence[int]] | None = None
+    ) -> LogDirectory:
+        """Return where a new partition goes: the directory with the fewest; of equals the first.
+
+        Args:
+            chosen: Partitions that are about to be made, by directory; they count too.
+        """
+        about_to_be = chosen or {}
+        return min(self.present, key=lambda each: len(each.logs) + len(about_to_be.get(each, ())))
 
 
 def make_directory(disk: Disk, path: Path) -> None:

@@ -244,7 +244,12 @@ class PartitionManager:
         if self.flusher.failure is not None:
             raise StorageError("the broker is stopping after a failed sync")
         entry = TopicEntry(name, uuid4(), partition_count, settings)
-        self._publish(name, await self.store.create_topic(entry))
+        try:
+            logs = await self.store.create_topic(entry)
+        except OSError as error:
+            self.flusher.fail(error)
+            raise StorageError(f"the disk failed: {error}") from error
+        self._publish(name, logs)
         self._warn_of_policy(name)
         _log.info("topic created", topic=name, partitions=partition_count)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -26,14 +26,21 @@ from broker.data_directories import (
     missing_directories,
 )
 from broker.start_plan import FoundPartition, StartPlan, plan_start
+from broker.storage.disk import storage_errors
 from broker.storage.index_cache import IndexCache
 from broker.storage.log_config import LogConfig
 from broker.storage.log_directory import LogDirectory
 from broker.storage.storage_options import StorageOptions
 from broker.topic_registry import FILE_NAME, TopicEntry, TopicRegistry
 from broker.topic_settings import log_config
-from protocol.errors import DataDirectoryError, InvalidConfigError, StorageError
+from protocol.errors import (
+    DataDirectoryError,
+    InvalidConfigError,
+    StorageError,
+    TopicAlreadyExistsError,
+)
 from protocol.identifiers import TopicPartition
+from protocol.stored.file_names import directory_name
 
 if TYPE_CHECKING:
     from broker.clock import Clock
@@ -45,7 +52,7 @@ _log = structlog.get_logger("tidelog.topics")
 
 T = TypeVar("T")
 
-PARTITIONS_PER_TURN: Final = 4
+PARTITIONS_PER_TURN: Final = 16
 """Made or renamed between two turns of the event loop: some system calls each."""
 
 
@@ -220,7 +227,7 @@ class TopicStore:
             self.entries[entry.name] = entry
         for topic_partition, entry in plan.create:
             _log.warning("partition made, empty: there was none", partition=str(topic_partition))
-            self._create_log(topic_partition, entry)
+            self._create_logs(entry, [topic_partition.partition])
         for topic_partition in plan.unavailable:
             _log.error("partition not available", partition=str(topic_partition))
 
@@ -269,25 +276,65 @@ class TopicStore:
         """Add a topic, durably, and make its logs.
 
         Raises:
-            TopicAlreadyExistsError: the name is taken, be it by one whose deletion failed.
+            TopicAlreadyExistsError: the name is taken, be it by one whose deletion failed, or by a
+                partition that cannot be read and so could not be deleted with its topic.
             StorageError: the disk refused; nothing is left of the topic.
+            OSError: a sync failed: final.
         """
         await self._in_registry(self._registry.create, entry)
         self.entries[entry.name] = entry
-        logs: list[PartitionLog] = []
+        numbers = range(entry.partition_count)
+        logs: dict[int, PartitionLog] = {}
         try:
-            for number in range(entry.partition_count):
-                logs.append(self._create_log(TopicPartition(entry.name, number), entry))
-                if len(logs) % PARTITIONS_PER_TURN == 0:
-                    await asyncio.sleep(0)
-        except StorageError:
+            for start in range(0, len(numbers), PARTITIONS_PER_TURN):
+                for log in self._create_logs(entry, numbers[start : start + PARTITIONS_PER_TURN]):
+                    logs[log.topic_partition.partition] = log
+                await asyncio.sleep(0)
+        except (StorageError, TopicAlreadyExistsError):
+            self._remove_leftovers(entry)
             await self.finish_delete(await self.begin_delete(entry.name))
             raise
+        return [logs[number] for number in numbers]
+
+    def _create_logs(self, entry: TopicEntry, numbers: Iterable[int]) -> list[PartitionLog]:
+        """Make the logs of some partitions, in the directories that have the fewest.
+
+        Raises:
+            StorageError: the disk refused; some may have been made.
+            OSError: a sync failed: final.
+        """
+        config = self.config_of(entry.name)
+        chosen: dict[LogDirectory, list[int]] = {}
+        for number in numbers:
+            directory = self.directories.least_used(chosen)
+            chosen.setdefault(directory, []).append(number)
+        logs: list[PartitionLog] = []
+        for directory, its_numbers in chosen.items():
+            logs += directory.create_logs(
+                [(TopicPartition(entry.name, n), entry.topic_id, config) for n in its_numbers]
+            )
         return logs
 
-    def _create_log(self, topic_partition: TopicPartition, entry: TopicEntry) -> PartitionLog:
-        directory = self.directories.least_used()
-        return directory.create_log(topic_partition, entry.topic_id, self.config_of(entry.name))
+    def _remove_leftovers(self, entry: TopicEntry) -> None:
+        """Remove what a failed creation has left beside the logs that were made.
+
+        Raises:
+            StorageError: the disk refused; the next start finds the topic half made, and makes it.
+        """
+        for directory in self.directories.present:
+            for number in range(entry.partition_count):
+                topic_partition = TopicPartition(entry.name, number)
+                path = directory.path / directory_name(topic_partition)
+                is_in_use = topic_partition in directory.logs
+                if is_in_use or topic_partition in directory.unavailable:
+                    continue
+                if not self._disk.is_directory(path):
+                    continue
+                with storage_errors("remove", path):
+                    for name in self._disk.list_directory(path):
+                        directory.context.handles.forget(path / name)
+                        self._disk.unlink(path / name)
+                    self._disk.remove_directory(path)
 
     async def begin_delete(self, name: str) -> TopicEntry:
         """Decide, durably, that a topic goes: from here on a restart finishes its deletion.

@@ -366,18 +366,31 @@ def test_given_a_deletion_cut_short_when_started_then_it_is_finished(machine: Ma
         assert machine.names() == ["kept-0", "logs-0"]
 
 
-def test_given_a_failed_creation_when_it_failed_halfway_then_nothing_is_left(machine: Machine):
+@pytest.mark.parametrize("operation", ["make_directory", "create", "write"])
+@pytest.mark.parametrize("after", [0, 2, 7])
+def test_given_a_failed_creation_when_it_failed_halfway_then_nothing_is_left(
+    machine: Machine, operation: str, after: int
+):
     with machine.broker() as broker:
-        broker.disk.fail(
-            "make_directory", OSError(errno.ENOSPC, "No space left on device"), after=2
-        )
-
-        with pytest.raises(StorageError):
+        no_space = OSError(errno.ENOSPC, "No space left on device")
+        broker.disk.fail(operation, no_space, after=after, times=100)
+        try:
             broker.loop.run(broker.manager.create_topic("logs", 5, {}))
+            assert (operation, after) == ("make_directory", 7)  # there were not so many
+        except StorageError:
+            broker.disk._faults.clear()
+            assert broker.manager.topics() == []
+            broker.loop.advance(1_000)
+            assert machine.names() == []
+            broker.create_topic("logs", 5)  # and nothing is in its way
+        broker.disk._faults.clear()
+        for number in range(5):
+            assert broker.produce("logs", batch(b"a"), partition=number, acks=-1).error == 0
+    machine.disk.crash()
 
-        assert broker.manager.topics() == []
-        broker.loop.advance(1_000)
-        assert machine.names() == []
+    with machine.broker() as broker:
+        found = [broker.partition("logs", number).log.high_watermark for number in range(5)]
+        assert found == [1] * 5
 
 
 def test_given_two_creations_at_once_when_run_then_one_wins(machine: Machine):
