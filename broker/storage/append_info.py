@@ -111,21 +111,17 @@ def analyze_and_validate(
     """Check every batch of a set as a producer may send it; change nothing.
 
     Args:
-        batches: Whole record batches of format v2; the last one may be cut short, if it is not the
+        batches: Whole record batches of format v2. The last may be cut short, if it is not the
             first: see `AppendInfo.valid_bytes` and `trim_invalid_bytes`.
         now_ms: The broker's clock, against which timestamps are held.
         first_offset: The offset that the first record is to get.
 
-    Raises:
-        CorruptMessageError: A length, CRC or header is wrong, or the first batch is cut short.
-        UnsupportedForMessageFormatError: A message of format v0 or v1.
-        UnsupportedCompressionError: A codec that the format does not define.
-        InvalidRecordError: No batch at all; a count, a sequence or (where records are decoded) a
-            record that is wrong; a control batch or another that only brokers write; a
-            transactional one, until there are transactions.
-        InvalidTimestampError: A timestamp too far from the clock.
-        MessageTooLargeError: A batch is over `max_message_bytes`.
-        RecordListTooLargeError: The set is larger than a segment.
+    Raises: what `check_produced_batch` raises, BatchTruncatedError for the first batch only; and
+        InvalidRecordError: no batch at all, a record that is wrong (where records are decoded), or
+            a transactional batch, until there are transactions.
+        InvalidTimestampError: a timestamp too far from the clock.
+        MessageTooLargeError: a batch is over `max_message_bytes`.
+        RecordListTooLargeError: the set is larger than a segment.
     """
     size = len(batches)
     if size >= HEADER_BYTES:
@@ -148,16 +144,11 @@ def analyze_and_validate(
                 info = AppendInfo()
                 info.first_offset = first_offset
                 info.last_offset = info.offset_of_max_timestamp = first_offset + last_delta
-                info.message_count = count
-                info.shallow_count = 1
-                info.valid_bytes = size
-                info.codec = attributes
-                info.monotonic = True
+                info.message_count, info.shallow_count = count, 1
+                info.valid_bytes, info.codec, info.monotonic = size, attributes, True
+                info.max_timestamp, info.append_time_ms = max_timestamp, -1
                 if rules.log_append_time:
                     info.max_timestamp = info.append_time_ms = now_ms
-                else:
-                    info.max_timestamp = max_timestamp
-                    info.append_time_ms = -1
                 return info
     return _analyze_set(batches, rules, now_ms, first_offset)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from broker.clock import Clock
@@ -40,6 +41,28 @@ class LogContext:
         or its start was moved."""
         self.bytes_since_checkpoint = 0
         """Flushed, in all logs; many of them make the next checkpoint due too."""
+
+    @classmethod
+    def with_caches(
+        cls,
+        disk: Disk,
+        clock: Clock,
+        options: StorageOptions,
+        *,
+        index_cache: IndexCache | None = None,
+        observe_flush_seconds: Callable[[float], None] | None = None,
+    ) -> LogContext:
+        """Make handles, and without `index_cache` an index cache, of the sizes in the options."""
+        handles = FileHandles(
+            disk,
+            options.open_files_max,
+            mapped_files_max=options.mapped_files_max if options.map_files else 0,
+            observe_flush_seconds=observe_flush_seconds,
+            monotonic=clock.monotonic,
+        )
+        if index_cache is None:
+            index_cache = IndexCache(options.index_cache_bytes)
+        return cls(disk, clock, options, handles=handles, index_cache=index_cache)
 
     def open_segment(
         self,

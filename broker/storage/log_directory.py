@@ -23,7 +23,6 @@ from broker.storage.deleted_segments import UnlinkTask
 from broker.storage.directory_identity import claim_directory
 from broker.storage.disk import Disk, Lock, replace_file, storage_errors
 from broker.storage.durable_offsets import DurableOffsets, read_durable_offsets
-from broker.storage.file_handles import FileHandles
 from broker.storage.index_cache import IndexCache
 from broker.storage.log_config import LogConfig
 from broker.storage.log_context import LogContext
@@ -122,22 +121,17 @@ class LogDirectory:
                 raise DataDirectoryError(f"data directory {path} is missing: is its disk mounted?")
             disk.make_directory(path)
             disk.sync_directory(path.parent)
-        handles = FileHandles(
-            disk,
-            options.open_files_max,
-            mapped_files_max=options.mapped_files_max if options.map_files else 0,
+        context = LogContext.with_caches(
+            disk, clock, options, index_cache=index_cache,
             observe_flush_seconds=observe_flush_seconds,
-            monotonic=clock.monotonic,
-        )
-        cache = index_cache if index_cache is not None else IndexCache(options.index_cache_bytes)
-        context = LogContext(disk, clock, options, handles=handles, index_cache=cache)
+        )  # fmt: skip
         lock = disk.lock(path / LOCK_FILE)
         try:
             properties = claim_directory(disk, path, node_id=node_id, cluster_id=cluster_id)
             directory = cls(context, path, lock, properties)
             directory._load(config_of, topic_id_of or _new_topic_ids())
         except BaseException:
-            handles.close_all()
+            context.handles.close_all()
             lock.release()
             raise
         return directory

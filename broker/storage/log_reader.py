@@ -53,7 +53,6 @@ class LogReader:
         if max_bytes < 0:
             raise ValueError(f"max_bytes is {max_bytes}")
         log.check_open()
-        segments = log.segments
         log_end_offset = log.log_end_offset
         if not log.log_start_offset <= offset <= log_end_offset:
             raise OffsetOutOfRangeError(offset, log.log_start_offset, log_end_offset)
@@ -61,6 +60,14 @@ class LogReader:
         end_offset = end.message_offset
         if offset >= end_offset:
             return FetchData(self._metadata_at_end(offset, end), (), 0)
+        return self._read_segments(offset, max_bytes, end, min_one)
+
+    def _read_segments(
+        self, offset: int, max_bytes: int, end: LogOffsetMetadata, min_one: bool
+    ) -> FetchData:
+        """Read on over segment borders, until `max_bytes`, the limit or damage."""
+        log = self._log
+        segments = log.segments
         slices: list[FileSlice] = []
         size_bytes = 0
         found: LogOffsetMetadata | None = None
@@ -70,30 +77,25 @@ class LogReader:
             max_position = end.position if is_last else segment.size_bytes
             if log.damage:
                 max_position = self._sound_bytes(segment, offset, max_position)
+            from_offset = offset if found is None else segment.base_offset
             part = segment.read(
-                offset if found is None else segment.base_offset,
-                max_bytes - size_bytes,
-                max_position,
-                min_one and not slices,
+                from_offset, max_bytes - size_bytes, max_position, min_one and not slices
             )
             if part is not None:
                 metadata, piece = part
                 if found is None:
                     found = metadata
-                if piece is not None and piece.size_bytes:
-                    slices.append(piece)
-                    size_bytes += piece.size_bytes
-                if (
-                    size_bytes >= max_bytes
-                    or piece is None
-                    or (piece.position + piece.size_bytes < max_position)
-                ):
+                if piece is None:
+                    break
+                slices.append(piece)
+                size_bytes += piece.size_bytes
+                if size_bytes >= max_bytes or piece.position + piece.size_bytes < max_position:
                     break
                 if segment.base_offset in log.damage:
                     break  # what follows its sound part is not the next offset
             segment = segments.higher(segment.base_offset)
         if found is None:  # everything from `offset` to the limit was compacted away
-            return FetchData(self._metadata_at_end(end_offset, end), (), 0)
+            return FetchData(end, (), 0)
         return FetchData(found, tuple(slices), size_bytes)
 
     def _sound_bytes(self, segment: LogSegment, offset: int, max_position: int) -> int:

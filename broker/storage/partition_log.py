@@ -114,13 +114,13 @@ class PartitionLog:
     ) -> AppendInfo:
         """Validate a set of record batches, stamp it in place, write it (R29).
 
-        All or nothing, but for a cut batch at the set's end, which is left out. What is written is
-        not durable yet: see `flush`, and `high_watermark` for what is committed.
+        All or nothing, but for a cut batch at the set's end, which is left out. Not durable when
+        this returns, and perhaps not committed: see `flush` and `high_watermark`.
 
         Args:
-            batches: Writable; offsets, epochs and (LogAppendTime) times are put into it.
+            batches: Writable: it is stamped.
             expected_offset: Append only if the log ends there.
-            now_ms: The wall clock, where the caller has just read it.
+            now_ms: The wall clock, if the caller knows it.
 
         Raises:
             OutOfOrderSequenceError: LEO is not `expected_offset`.
@@ -138,8 +138,7 @@ class PartitionLog:
             now_ms = self._context.clock.now_ms()
         info = analyze_and_validate(batches, self._rules, now_ms, first_offset)
         size = info.valid_bytes
-        if size != len(batches):
-            batches = trim_invalid_bytes(batches, info)
+        batches = batches if size == len(batches) else trim_invalid_bytes(batches, info)
         active = self.active
         # Sequence numbers of idempotent producers are to be checked here, before a byte is changed.
         if active.should_roll(size, info.last_offset, info.max_timestamp, now_ms):
@@ -154,10 +153,14 @@ class PartitionLog:
         if not unflushed.is_noted and unflushed.size_bytes > unflushed.notice_bytes:
             unflushed.note()
         if self._follows_log_end:
-            if active.size_bytes >= unflushed.writeback_at:
-                self.listener.unflushed(self)
-            self.watermark.move_to(self.log_end_offset)
+            self._follow_log_end(active)
         return info
+
+    def _follow_log_end(self, active: LogSegment) -> None:
+        """Commit what was appended at once (policies `interval` and `os`)."""
+        if active.size_bytes >= self.unflushed.writeback_at:
+            self.listener.unflushed(self)
+        self.watermark.move_to(self.log_end_offset)
 
     def roll(self) -> LogSegment:
         """Seal the active segment, begin a new one at LEO, and return that (R27).
@@ -190,7 +193,7 @@ class PartitionLog:
 
     @property
     def unflushed_bytes(self) -> int:
-        """Written and not durable; what a running flush covers included."""
+        """Written and not durable yet."""
         return self.unflushed.size_bytes
 
     @property
@@ -203,10 +206,8 @@ class PartitionLog:
 
         At most one is out at a time. It goes back to `flush_completed` or `flush_failed`.
         """
-        if self._refusal:
-            return None
         try:
-            return self.unflushed.begin()
+            return None if self._refusal else self.unflushed.begin()
         except OSError as error:
             self.fail(error)
             return None

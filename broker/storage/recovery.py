@@ -45,6 +45,15 @@ class Hints(NamedTuple):
     durable_offset: int | None
     """Everything below it was synced; None: nobody knows."""
 
+    def is_promised(self, offset: int) -> bool:
+        """Whether records at or above `offset` are known to have been synced, and to be wanted.
+
+        The log start lifts the durable offset to itself, so between them nothing is promised.
+        """
+        return self.durable_offset is not None and (
+            max(offset, self.log_start_offset) < self.durable_offset
+        )
+
     @property
     def promises_nothing(self) -> bool:
         """Whether it is known that no flush of this log was ever over."""
@@ -76,15 +85,14 @@ class Recovered(NamedTuple):
 # --- after an unclean stop --------------------------------------------------------------------
 
 
-def is_damage(found: SegmentRecovery, durable_offset: int | None, *, is_followed: bool) -> bool:
+def is_damage(found: SegmentRecovery, hints: Hints, *, is_followed: bool) -> bool:
     """Tell damage from a torn tail, for a segment with bad bytes (design, "Crash recovery").
 
     Args:
-        durable_offset: Everything below it was synced; None where nobody knows.
         is_followed: Later segments hold bytes.
     """
-    if durable_offset is not None:
-        return found.next_offset < durable_offset
+    if hints.durable_offset is not None:
+        return hints.is_promised(found.next_offset)
     return found.later is not None or is_followed
 
 
@@ -141,7 +149,7 @@ class _Recovery:
             if not found.fault:
                 continue
             is_followed = any(sizes[number + 1 :])
-            if is_damage(found, self.hints.durable_offset, is_followed=is_followed):
+            if is_damage(found, self.hints, is_followed=is_followed):
                 log_end_offset = self._keep_damaged(segment, found, end)
                 continue
             self._cut(segment, found, base_offsets[number + 1 :])
@@ -176,13 +184,11 @@ class _Recovery:
         A segment whose tail was lost may end at a batch's border. What lies behind a gap at or
         above the durable offset never was part of the log; below it, only the cleaner leaves gaps.
         """
-        durable_offset = self.hints.durable_offset
-        if next_base_offset is None or durable_offset is None:
+        if next_base_offset is None or self.hints.durable_offset is None:
             return found
         missing = next_base_offset - found.next_offset
-        if missing <= 0 or (
-            found.next_offset < durable_offset and self.config.cleanup_policy.compacts
-        ):
+        may_be_cleaned = self.config.cleanup_policy.compacts
+        if missing <= 0 or (may_be_cleaned and self.hints.is_promised(found.next_offset)):
             return found
         return found._replace(fault=f"{missing} offsets are missing before the next segment")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from broker.storage.log_reader import ReadLimit
 from broker.storage.offset_metadata import OffsetPosition
-from broker.storage.recovery import is_damage
+from broker.storage.recovery import Hints, is_damage
 from broker.storage.segment_recovery import SegmentRecovery
 from protocol.errors import CorruptMessageError
 from protocol.stored.file_names import DURABLE_OFFSETS, log_file_name
@@ -339,8 +339,16 @@ def test_given_bad_bytes_when_judged_then_the_durable_offset_decides(
 ):
     later = OffsetPosition(9, 900, 70) if has_later else None
     found = SegmentRecovery(100, next_offset, 0, 50, "bad", later)
+    hints = Hints(False, 0, 0, durable_offset)
 
-    assert is_damage(found, durable_offset, is_followed=is_followed) is damage
+    assert is_damage(found, hints, is_followed=is_followed) is damage
+
+
+def test_given_a_durable_offset_lifted_by_the_log_start_when_judged_then_nothing_was_promised():
+    found = SegmentRecovery(100, 3, 0, 50, "bad", None)
+
+    assert not is_damage(found, Hints(False, 0, 6, 6), is_followed=True)
+    assert is_damage(found, Hints(False, 0, 5, 6), is_followed=True)
 
 
 # --- leftovers ------------------------------------------------------------------------------------
