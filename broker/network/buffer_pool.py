@@ -35,12 +35,14 @@ class BufferPool:
         capacity = max(SMALLEST_BYTES, 1 << (size_bytes - 1).bit_length())
         if self.bytes_out and self.bytes_out + capacity > self._bytes_out_max:
             return None
-        self.bytes_out += capacity
         free = self._free.get(capacity)
         if free:
             self._kept_bytes -= capacity
-            return free.pop()
-        return bytearray(capacity)
+            buffer = free.pop()
+        else:
+            buffer = bytearray(capacity)  # where this fails nothing has been counted yet
+        self.bytes_out += capacity
+        return buffer
 
     def give_back(self, buffer: bytearray) -> None:
         """Take a buffer back; nobody may hold a view of it any more."""
@@ -49,12 +51,24 @@ class BufferPool:
         if self._kept_bytes + capacity <= self._kept_bytes_max:
             self._kept_bytes += capacity
             self._free.setdefault(capacity, []).append(buffer)
-        if self._waiting:
-            self._waiting.popleft()()
+        self.wake_next()
+
+    @property
+    def is_short(self) -> bool:
+        """True while somebody waits for memory."""
+        return bool(self._waiting)
 
     def when_free(self, wake: Callable[[], None]) -> None:
-        """Call `wake` once, when a buffer has come back. It tries again, and may wait again."""
+        """Call `wake` once, when a buffer has come back. It tries again, and may wait again.
+
+        Whoever was woken and does not wait again calls `wake_next`: there may be room for more.
+        """
         self._waiting.append(wake)
+
+    def wake_next(self) -> None:
+        """Wake the one that has waited longest, if any."""
+        if self._waiting:
+            self._waiting.popleft()()
 
     def forget(self, wake: Callable[[], None]) -> None:
         """Take back a `when_free`, if it is still waiting."""

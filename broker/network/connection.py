@@ -7,24 +7,25 @@ own. Answers that one read brought about leave in one write.
 
 Reading pauses, and nothing is dropped, while any of these holds: too many answers are waiting, a
 request that must not be overtaken is under way, the client does not read its answers, the memory
-for frames is used up, or the client is over its request quota.
+for frames is used up, or the client is over its request quota. A turn of the loop is over, for one
+client, after one full read, one large frame or `TURN_S`: then the others have theirs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
-import time
 from collections.abc import Callable
 from typing import Final, cast
 
 import structlog
 
 from broker.network.answers import Answer, FrameHandler
+from broker.network.large_frame import LargeFrame
 from broker.network.limits import Admission, ClosedConnections
 from broker.network.quota import RequestQuota
 from broker.network.receive_buffer import SharedReceiveBuffer
-from broker.network.response_queue import ResponseQueue
+from broker.network.response_queue import JOINED_BYTES_MAX, ResponseQueue
 from protocol.errors import FrameError
 
 log = structlog.get_logger("tidelog.network")
@@ -34,6 +35,9 @@ CARRIED_BYTES_MAX: Final = 16 * 1024
 """A cut frame longer than this gets a buffer of its own instead of being copied along."""
 FRAME_RATE_MIN: Final = 32 * 1024
 """Bytes a second below which a frame counts as withheld."""
+TURN_S: Final = 0.01
+"""What one client's requests may take of one turn of the loop; a full read of usual ones takes half
+of it."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -42,23 +46,19 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_admission",
         "_admitted",
-        "_body",
-        "_body_filled",
-        "_body_view",
         "_carry",
         "_counters",
         "_drain_scheduled",
         "_frame_bytes_max",
         "_frame_deadline_s",
-        "_gathers",
         "_handler",
+        "_large",
         "_last_frame_was_large",
         "_loop",
         "_make_handler",
         "_on_lost",
         "_quota",
         "_receive",
-        "_requests_in_flight_max",
         "_responses",
         "_throttled",
         "_transport",
@@ -83,22 +83,17 @@ class Connection(asyncio.BufferedProtocol):
         self._loop, self._admission, self._receive = loop, admission, receive
         self._make_handler, self._counters, self._on_lost = make_handler, counters, on_lost
         self._frame_bytes_max = admission.limits.frame_bytes_max
-        self._requests_in_flight_max = admission.limits.requests_in_flight_max
         self._handler: FrameHandler | None = None
         self._transport: asyncio.Transport | None = None
         self._admitted = False
-        self._responses = ResponseQueue()
+        self._responses = ResponseQueue(admission.limits)
         self._carry = b""  # the start of a cut frame, or frames that wait for a pause to end
-        self._body: bytearray | None = None  # of a large frame that is being received
-        self._body_view = self._receive.view
-        self._body_filled = 0
+        self._large: LargeFrame | None = None  # the one that is being received
         self._last_frame_was_large = False
         self._frame_deadline_s = 0.0
         self._quota: RequestQuota | None = None
-        self._gathers = False
         self._throttled = self._write_paused = self._waits_for_memory = False
-        self._drain_scheduled = False
-        self.is_reading_paused = False
+        self._drain_scheduled = self.is_reading_paused = False
         self.last_read_s = admission.now_s
         self.peer = self.address = ""
         self.close_reason: str | None = None
@@ -107,7 +102,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._gathers = type(transport).__module__.startswith("uvloop")
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         self.address, self.peer = str(peer[0]), f"{peer[0]}:{peer[1]}"
         refusal = self._admission.admit(self.address)
@@ -120,8 +114,8 @@ class Connection(asyncio.BufferedProtocol):
         self._handler = self._make_handler(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._body is not None:
-            return self._body_view[self._body_filled :]
+        if self._large is not None:
+            return self._large.room
         carry = self._carry
         if carry:
             view = self._receive.view
@@ -131,10 +125,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_read_s = self._admission.now_s
-        if self._body is not None:
-            self._body_filled += nbytes
-            if self._body_filled == len(self._body_view):
-                self._handle_body()
+        if self._large is not None:
+            if self._large.fill(nbytes):
+                self._handle_large_frame(self._large)
         else:
             end = nbytes
             if self._carry:
@@ -152,9 +145,10 @@ class Connection(asyncio.BufferedProtocol):
             self._admission.leave(self.address)
         self._counters.connection_closed(self.close_reason or ("error" if exc else "client"))
         self._admission.buffers.forget(self._memory_came_back)
-        self._give_body_back()
+        if self._large is not None:
+            self._large.give_back()
         self._responses.abandon()
-        self._carry, self._transport, self._handler = b"", None, None
+        self._carry, self._large, self._transport, self._handler = b"", None, None, None
         self._on_lost(self)
 
     def pause_writing(self) -> None:
@@ -178,6 +172,8 @@ class Connection(asyncio.BufferedProtocol):
         view, handle = self._receive.view, handler.handle_frame
         unpack, frame_bytes_max = LENGTH.unpack_from, self._frame_bytes_max
         waiting, out = self._responses.waiting, self._responses.out
+        monotonic = self._admission.monotonic
+        turn_ends_s = monotonic() + TURN_S
         position = frames = 0
         self._last_frame_was_large = False
         try:
@@ -189,32 +185,35 @@ class Connection(asyncio.BufferedProtocol):
                     raise FrameError(f"a frame of {size} bytes is outside 2 to {frame_bytes_max}")
                 if frame_end > end:
                     if size > CARRIED_BYTES_MAX:
-                        position = self._begin_body(size, body_start, end, position)
+                        position = self._begin_large_frame(size, body_start, end, position)
                     break
                 position = frame_end
                 frames += 1
                 answer = handle(view[body_start:frame_end], self)
-                if answer.__class__ is bytes and not waiting:
+                if answer.__class__ is bytes and not waiting and len(answer) <= JOINED_BYTES_MAX:
                     out.append(answer)
                 elif answer is not None:
                     if self._take_answer(answer):
                         break
                     out = self._responses.out  # a large answer has been written out
-        except FrameError as error:
-            self.close("bad_frame", detail=str(error))
+                elif self.close_reason is not None:
+                    break  # what comes behind the request that it was closed for is not done
+                if not frames & 7 and monotonic() > turn_ends_s:
+                    self._end_turn()
+                    break
+        except Exception as error:
+            self._close_for(error)
             return
-        except Exception:
-            log.exception("request failed", peer=self.peer)
-            self.close("internal_error")
-            return
-        if self._body is None and (frames or position == end):
+        if self._large is None and (frames or position == end):
             self._frame_deadline_s = 0.0
         if position < end:
             self._carry = bytes(view[position:end])
             if not self._frame_deadline_s:
                 self._set_frame_deadline(0)
         if self._quota is not None and frames:
-            self._throttle(self._quota.take(frames, time.monotonic()))
+            self._throttle(self._quota.take(frames, monotonic()))
+        if end == len(view):  # libuv reads on as long as reads are full and nobody stops it
+            self._end_turn()
 
     def _set_frame_deadline(self, size: int) -> None:
         """Say when a frame of `size` bytes that has begun must be whole."""
@@ -230,13 +229,13 @@ class Connection(asyncio.BufferedProtocol):
             pending.attach(self)
             if pending.pauses_reading:
                 self._pause_reading()
-        if len(responses.waiting) >= self._requests_in_flight_max:
+        if responses.is_full:
             self._pause_reading()
         if responses.has_large_parts:  # the transport says at once whether it has taken enough
             self._write_out()
-        return self.is_reading_paused
+        return self.is_reading_paused or self.close_reason is not None
 
-    def _begin_body(self, size: int, body_start: int, end: int, position: int) -> int:
+    def _begin_large_frame(self, size: int, body_start: int, end: int, position: int) -> int:
         """Move a cut large frame to a buffer of its own; return the position after what moved.
 
         When the memory for frames is used up the bytes stay where they are, to be carried, and
@@ -249,37 +248,28 @@ class Connection(asyncio.BufferedProtocol):
                 self._admission.buffers.when_free(self._memory_came_back)
             self._pause_reading()
             return position
-        self._body, self._body_view = buffer, memoryview(buffer)[:size]
-        self._body_filled = end - body_start
-        self._body_view[: self._body_filled] = self._receive.view[body_start:end]
+        self._large = LargeFrame(self._admission.buffers, buffer, size)
+        self._large.copy(self._receive.view[body_start:end])
         self._set_frame_deadline(size)
         return end
 
-    def _handle_body(self) -> None:
+    def _handle_large_frame(self, large: LargeFrame) -> None:
         """Handle the large frame that has just become whole."""
-        view, handler = self._body_view, self._handler
         self._last_frame_was_large = True
+        self._frame_deadline_s = 0.0
         try:
-            if handler is not None:
-                answer = handler.handle_frame(view, self)
+            if self._handler is not None:
+                answer = self._handler.handle_frame(large.view, self)
                 if answer is not None:
                     self._take_answer(answer)
-        except FrameError as error:
-            self.close("bad_frame", detail=str(error))
-        except Exception:
-            log.exception("request failed", peer=self.peer)
-            self.close("internal_error")
+        except Exception as error:
+            self._close_for(error)
         finally:
-            del view
-            self._give_body_back()
+            self._large = None
+            large.give_back()
         if self._quota is not None:
-            self._throttle(self._quota.take(1, time.monotonic()))
-
-    def _give_body_back(self) -> None:
-        if self._body is not None:
-            body, self._body = self._body, None
-            self._body_view, self._body_filled = self._receive.view, 0
-            self._admission.buffers.give_back(body)
+            self._throttle(self._quota.take(1, self._admission.monotonic()))
+        self._end_turn()
 
     # --- answers ----------------------------------------------------------------------------
 
@@ -300,16 +290,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _write_out(self) -> None:
         """Give the transport what the turn has to say, in one call where one will do."""
-        parts, transport = self._responses.take_out(), self._transport
-        if transport is None or transport.is_closing():
-            return
-        if len(parts) == 1:
-            transport.write(parts[0])
-        elif self._gathers:
-            transport.writelines(parts)
-        else:
-            for part in parts:  # asyncio's own transport would copy them all into one
-                transport.write(part)
+        if self._transport is not None:
+            self._responses.write_out(self._transport)
 
     # --- pauses -----------------------------------------------------------------------------
 
@@ -323,8 +305,10 @@ class Connection(asyncio.BufferedProtocol):
         if not self.is_reading_paused or self._transport is None or self._must_wait():
             return
         self.is_reading_paused = False
-        self._set_frame_deadline(len(self._body_view) if self._body is not None else 0)
-        if self._carry and self._body is None:
+        self._frame_deadline_s = 0.0
+        if self._large is not None:
+            self._set_frame_deadline(self._large.size_bytes)
+        elif self._carry:
             carry, self._carry = self._carry, b""
             self._receive.view[: len(carry)] = carry
             self._handle_frames(len(carry))
@@ -336,13 +320,23 @@ class Connection(asyncio.BufferedProtocol):
     def _must_wait(self) -> bool:
         if self._write_paused or self._throttled or self._waits_for_memory:
             return True
-        if self._admission.is_draining or self._responses.holds_reading:
+        if self._admission.is_draining or self.close_reason is not None:
             return True
-        return len(self._responses.waiting) >= self._requests_in_flight_max
+        return self._responses.is_full or self._responses.holds_reading
+
+    def _end_turn(self) -> None:
+        """Leave the rest of what came, and what is still to be read, to the loop's next turn."""
+        self._pause_reading()
+        self._loop.call_soon(self._continue)
 
     def _memory_came_back(self) -> None:
         self._waits_for_memory = False
-        self._loop.call_soon(self._continue)
+        self._loop.call_soon(self._continue_with_memory)
+
+    def _continue_with_memory(self) -> None:
+        self._continue()
+        if not self._waits_for_memory:  # there is room to spare, or this one has no use for it
+            self._admission.buffers.wake_next()
 
     def _throttle(self, wait_s: float) -> None:
         if wait_s > 0:
@@ -355,10 +349,6 @@ class Connection(asyncio.BufferedProtocol):
         self._continue()
 
     # --- for handlers and the listener --------------------------------------------------------
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return self._loop
 
     @property
     def is_idle(self) -> bool:
@@ -374,7 +364,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def overdue(self, now_s: float) -> str | None:
         """Return why the connection should be closed for its slowness, or None."""
-        if (self._carry or self._body is not None) and not self.is_reading_paused:
+        if self._large is not None and self._admission.buffers.is_short:
+            # Others wait for the memory: its size buys no time, nor do answers it does not read.
+            size_s = self._large.size_bytes / FRAME_RATE_MIN
+            if now_s > self._frame_deadline_s - size_s:
+                return "frame_timeout"
+        if (self._carry or self._large is not None) and not self.is_reading_paused:
             return "frame_timeout" if now_s > self._frame_deadline_s else None
         if self._responses.waiting:
             return None  # a long poll, or a produce that waits: the client may well be silent
@@ -390,6 +385,13 @@ class Connection(asyncio.BufferedProtocol):
             self._write_out()
         if self._transport is not None:
             self._transport.close()
+
+    def _close_for(self, error: Exception) -> None:
+        if isinstance(error, FrameError):
+            self.close("bad_frame", detail=str(error))
+            return
+        log.exception("request failed", peer=self.peer)
+        self.close("internal_error")
 
     def abort(self, reason: str) -> None:
         """Close the connection at once."""

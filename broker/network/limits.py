@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,8 +42,12 @@ class ConnectionLimits:
 class Admission:
     """What all listeners' connections share: counts, buffers, quotas, and a coarse clock."""
 
-    def __init__(self, connection_limits: ConnectionLimits) -> None:
-        self.limits = connection_limits
+    def __init__(
+        self,
+        connection_limits: ConnectionLimits,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limits, self.monotonic = connection_limits, monotonic
         self.buffers = BufferPool(connection_limits.in_flight_bytes_max)
         self.now_s = 0.0
         """Monotonic seconds, renewed about once a second: enough for idle times, and free."""

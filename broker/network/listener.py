@@ -56,9 +56,9 @@ class Listener:
             self.connections.add(connection)
             return connection
 
+        self._watch_connections(loop)  # first: the coarse clock tells who is idle
         for opened in self._sockets:
             self._servers.append(await loop.create_server(make_connection, sock=opened))
-        self._watch_connections(loop)
 
     @property
     def addresses(self) -> list[str]:

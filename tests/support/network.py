@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from broker.network.answers import Answer
 from broker.network.connection import Connection
@@ -27,21 +27,29 @@ class FakeTransport(asyncio.Transport):
         self.reading = True
         self.closed = self.aborted = False
         self.unsent_bytes = 0
+        self.client_reads = True
+        self.high = 0
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self.high = high
+        self.high = high or 0
 
     def get_write_buffer_size(self) -> int:
         return self.unsent_bytes
 
     def write(self, data: Any) -> None:
-        self.writes += 1
-        self.written += data
+        self.writelines([data])
 
     def writelines(self, list_of_data: Any) -> None:
         self.writes += 1
         for data in list_of_data:
             self.written += data
+            if not self.client_reads:
+                self.unsent_bytes += len(data)
+        if self.unsent_bytes > self.high:
+            cast(asyncio.Protocol, self._protocol).pause_writing()
 
     def pause_reading(self) -> None:
         self.reading = False
@@ -110,7 +118,8 @@ class ConnectionUnderTest:
         admission: Admission | None = None,
     ) -> None:
         self.loop = FakeLoop()
-        self.admission = admission or Admission(limits or ConnectionLimits())
+        self.admission = admission or Admission(limits or ConnectionLimits(), lambda: self.time_s)
+        self.time_s = 0.0
         self.handler = ScriptedHandler(script)
         self.closed = ClosedCounter()
         self.transport = FakeTransport()
@@ -123,12 +132,16 @@ class ConnectionUnderTest:
             self.closed,
             self.lost.append,
         )
+        self.transport.set_protocol(self.connection)
         self.connection.connection_made(self.transport)
 
     def receive(self, data: bytes, piece_bytes: int = 1 << 30) -> None:
-        """Deliver bytes in pieces; stops where the connection has paused reading."""
+        """Deliver bytes in pieces, a loop turn each; stops where reading stays paused."""
         view = memoryview(data)
-        while view and self.transport.reading and not self.transport.closed:
+        while view and not self.transport.closed:
+            self.loop.turn()
+            if not self.transport.reading:
+                break
             buffer = self.connection.get_buffer(-1)
             count = min(len(buffer), len(view), piece_bytes)
             buffer[:count] = view[:count]

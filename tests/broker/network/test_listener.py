@@ -11,6 +11,7 @@ import pytest
 import uvloop
 
 from broker.network.answers import Answer, PendingResponse
+from broker.network.connection import Connection
 from broker.network.limits import Admission, ConnectionLimits
 from broker.network.listener import Listener
 from broker.network.listening import bind_all
@@ -61,6 +62,35 @@ def test_given_large_and_small_frames_when_sent_over_a_socket_then_answered_in_o
         assert received[:6] == b"2;head"
         assert received[-2:] == b"3;"
         assert cut == 0
+
+    run(main())
+
+
+def test_given_a_client_that_was_there_first_when_started_then_its_idle_time_begins_now(
+    run,
+) -> None:
+    """Else it would seem to be idle since the machine was started, and be cut off."""
+
+    async def main() -> None:
+        last_reads_s: list[float] = []
+        sockets = [bind_all("127.0.0.1", 0, "listeners.native_port")[0] for _ in range(8)]
+        waiting = socket.create_connection(sockets[0].getsockname())
+
+        def make_handler(connection: Connection) -> ScriptedHandler:
+            last_reads_s.append(connection.last_read_s)
+            return ScriptedHandler(lambda body: b"ok")
+
+        admission = Admission(ConnectionLimits())
+        listener = Listener("native", sockets, make_handler, admission, ClosedCounter())
+        before_s = time.monotonic()
+        await listener.start()
+        while not last_reads_s:
+            await asyncio.sleep(0)
+        waiting.close()
+        listener.stop_accepting()
+        await listener.drain(time.monotonic() + 1)
+
+        assert last_reads_s[0] >= before_s
 
     run(main())
 
