@@ -168,5 +168,5 @@ class DeletedSegments:
 def abandon_segment(segment: LogSegment) -> None:
     """Close the files of a segment that is being removed; nothing of it is saved."""
     segment.records.abandon()
-    segment.offset_index.close()
-    segment.time_index.close()
+    segment.offset_index.abandon()
+    segment.time_index.abandon()

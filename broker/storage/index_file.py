@@ -339,11 +339,15 @@ class IndexFile(abc.ABC):
         self._cache.forget(self)
         self._handles.forget(self.path)
 
-    def delete(self) -> None:
-        """Unlink the file; one that is missing is no error."""
+    def abandon(self) -> None:
+        """Let go of the file and save nothing: it is going to be deleted."""
         self.active_entries = None
         self._cache.forget(self)
         self._handles.forget(self.path)
+
+    def delete(self) -> None:
+        """Unlink the file; one that is missing is no error."""
+        self.abandon()
         try:
             self._handles.disk.unlink(self.path)
         except FileNotFoundError:
