@@ -9,6 +9,7 @@ decompressing a large message: a call to be made in a thread before going on.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from broker.storage.offset_metadata import FetchData
@@ -21,9 +22,8 @@ from protocol.record_batch import (
     HEADER_BYTES,
     MAGIC,
     BatchHeader,
-    Record,
     check_batch,
-    iterate_records,
+    iterate_values,
 )
 from protocol.record_batch_builder import build_value_batch
 from protocol.simple_message_set import encode_entries
@@ -38,6 +38,8 @@ SLICE_BYTES: Final = 32 * 1024
 """Two slices, one in and one out, stay below 64 KB a turn."""
 SLICE_MESSAGES: Final = 1_000
 """Of tiny messages it is their number that costs."""
+FIRST_RUN_MESSAGES: Final = 64
+"""Until it is known how large the messages of a batch are."""
 INLINE_DECOMPRESSION_BYTES_MAX: Final = 16 * 1024
 """Compressed bytes above this are decompressed in a thread."""
 
@@ -269,35 +271,34 @@ class _Records:
 
     def __init__(self, batch: Buffer) -> None:
         self._batch = batch
-        self._iterator: Iterator[Record] | None = None
+        self._iterator: Iterator[tuple[int, bytes | None]] | None = None
 
     def open(self) -> None:
         """Decompress the batch, if that is not done yet."""
         if self._iterator is None:
-            self._iterator = iterate_records(self._batch)
+            self._iterator = iterate_values(self._batch)
 
-    def runs(self, from_offset: int) -> Iterator[tuple[list[int], list[bytes | None], int]]:
+    def runs(self, from_offset: int) -> Iterator[tuple[Sequence[int], Sequence[bytes | None], int]]:
         """Yield (offsets, values, bytes) from an offset on, about a slice at a time."""
         self.open()
         assert self._iterator is not None
-        offsets: list[int] = []
-        values: list[bytes | None] = []
-        run_bytes = skipped = 0
-        for offset, _, _, value, _ in self._iterator:
-            if offset < from_offset:
-                skipped += 1
-                if skipped == SLICE_MESSAGES:
-                    skipped = 0
-                    yield [], [], SLICE_BYTES  # no messages, but a turn's worth of work
-                continue
-            offsets.append(offset)
-            values.append(value)
-            if value is not None:
-                run_bytes += len(value)
-            if run_bytes >= SLICE_BYTES or len(values) == SLICE_MESSAGES:
-                yield offsets, values, run_bytes
-                offsets, values, run_bytes = [], [], 0
-        yield offsets, values, run_bytes
+        run_messages = FIRST_RUN_MESSAGES
+        while pairs := list(islice(self._iterator, run_messages)):
+            if pairs[0][0] < from_offset:
+                looked_at = len(pairs)
+                pairs = [pair for pair in pairs if pair[0] >= from_offset]
+                if not pairs:
+                    run_messages = SLICE_MESSAGES
+                    yield (), (), SLICE_BYTES * looked_at // SLICE_MESSAGES  # work all the same
+                    continue
+            offsets, values = zip(*pairs, strict=True)
+            try:
+                run_bytes = sum(map(len, values))
+            except TypeError:  # a null
+                run_bytes = sum(len(value) for value in values if value is not None)
+            yield offsets, values, run_bytes
+            fitting = SLICE_BYTES * len(values) // max(run_bytes, 1)
+            run_messages = max(1, min(SLICE_MESSAGES, fitting))
 
 
 def _batches(data: bytes) -> Iterator[tuple[Buffer, BatchHeader]]:

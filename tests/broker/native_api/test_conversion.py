@@ -306,7 +306,7 @@ def test_given_a_large_answer_when_fetched_then_it_takes_many_turns(value_bytes)
     ran = observe_steps(to_simple_set(log.read, 0, 0, 1 << 30, min_one=True))
 
     assert ran.result.message_count == count  # type: ignore[attr-defined]
-    assert ran.steps >= max(count * value_bytes // SLICE_BYTES, count // 1_000)
+    assert ran.steps >= max(count * value_bytes // (64 * 1024), count // 1_000)
 
 
 def test_given_an_offset_late_in_a_long_batch_when_fetched_then_skipping_takes_turns_too():
