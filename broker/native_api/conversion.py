@@ -38,7 +38,9 @@ SLICE_BYTES: Final = 32 * 1024
 """Two slices, one in and one out, stay below 64 KB a turn."""
 SLICE_MESSAGES: Final = 1_000
 """Of tiny messages it is their number that costs."""
-FIRST_RUN_MESSAGES: Final = 64
+READ_BYTES: Final = 256 * 1024
+"""Read from the log at a time, to be worked through in several turns."""
+FIRST_RUN_MESSAGES: Final = 8
 """Until it is known how large the messages of a batch are."""
 INLINE_DECOMPRESSION_BYTES_MAX: Final = 16 * 1024
 """Compressed bytes above this are decompressed in a thread."""
@@ -163,7 +165,7 @@ def to_simple_set(
     budget = _Budget()
     next_offset = offset
     try:
-        while slices := read(next_offset, SLICE_BYTES).slices:
+        while slices := read(next_offset, READ_BYTES).slices:
             read_from = next_offset
             if slices[0].is_cold():
                 yield slices[0].read_ahead
@@ -183,7 +185,7 @@ def to_simple_set(
                 next_offset = header.next_offset
             if next_offset == read_from:
                 break  # no whole batch: nothing more can be had here
-            if budget.is_spent(slices[0].size_bytes, 0):
+            if budget.is_spent(SLICE_BYTES, 0):  # whatever was found: markers cost as well
                 yield None
     except TidelogError:
         if not encoder.parts:
