@@ -352,17 +352,13 @@ class TopicStore:
             StorageError: the disk refused: the name is not free, and the next start finishes this.
         """
         left_some = False
-        renamed = 0
+        partitions = [TopicPartition(entry.name, n) for n in range(entry.partition_count)]
         for directory in self.directories.present:
-            for number in range(entry.partition_count):
-                topic_partition = TopicPartition(entry.name, number)
-                if topic_partition in directory.logs:
-                    directory.delete_log(topic_partition)
-                    renamed += 1
-                    if renamed % PARTITIONS_PER_TURN == 0:
-                        await asyncio.sleep(0)
-                elif topic_partition in directory.unavailable:
-                    left_some = True
+            left_some = left_some or any(each in directory.unavailable for each in partitions)
+            there = [each for each in partitions if each in directory.logs]
+            for start in range(0, len(there), PARTITIONS_PER_TURN):
+                directory.delete_logs(there[start : start + PARTITIONS_PER_TURN])
+                await asyncio.sleep(0)
         remember = left_some or bool(self.directories.missing)
         finish = partial(self._registry.finish_delete, remember=remember)
         await self._in_registry(finish, entry.name)

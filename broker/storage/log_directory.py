@@ -10,7 +10,7 @@ it is durable, the clean marker; last the lock.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -251,23 +251,34 @@ class LogDirectory:
         return logs
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
-        """Close a log and rename its directory away, durably: it will not come back.
+        """Delete one log; as `delete_logs`."""
+        self.delete_logs([topic_partition])
 
-        Its files are unlinked later, by `housekeeping`; a log of the same name may be made at once.
+    def delete_logs(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Close logs and rename their directories away, durably: they will not come back.
+
+        One sync for all. Their files are unlinked later, by `housekeeping`; logs of the same names
+        may be made at once.
 
         Raises:
-            StorageError: it cannot be renamed; the log is closed all the same.
+            StorageError: one cannot be renamed, and is closed all the same; those after it are as
+                they were.
         """
-        log = self.logs.pop(topic_partition)
-        log.abandon()
-        doomed = self.path / deleted_directory_name(topic_partition, uuid.uuid4())
-        with storage_errors("delete", log.directory):
-            self.context.disk.rename(log.directory, doomed)
+        deleted: list[PartitionLog] = []
+        for topic_partition in topic_partitions:
+            log = self.logs.pop(topic_partition)
+            log.abandon()
+            doomed = self.path / deleted_directory_name(topic_partition, uuid.uuid4())
+            with storage_errors("delete", log.directory):
+                self.context.disk.rename(log.directory, doomed)
             # What a running flush still has open must not be taken for a new log's files.
             self.context.handles.renamed(log.directory, doomed)
+            self._doomed.append(doomed)
+            deleted.append(log)
+        with storage_errors("delete logs in", self.path):
             self.context.disk.sync_directory(self.path)
-        self.durable_offsets.remove(log.topic_id, topic_partition.partition)
-        self._doomed.append(doomed)
+        for log in deleted:
+            self.durable_offsets.remove(log.topic_id, log.topic_partition.partition)
         self.context.is_checkpoint_due = True
 
     def unlink_task(self, now: float) -> UnlinkTask | None:
