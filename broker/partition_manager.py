@@ -128,8 +128,9 @@ class PartitionManager:
             self._warn_of_policy(topic)
         directories = self.store.directories.present
         self._housekeeping = [Housekeeping(directory) for directory in directories]
-        self._metrics.storage.recovery_seconds = sum(d.summary.seconds for d in directories)
-        self._metrics.storage.truncated_bytes = sum(d.summary.cut_bytes for d in directories)
+        storage = self._metrics.storage
+        storage.recovery_seconds = sum(each.summary.seconds for each in directories)
+        storage.truncated_bytes = sum(each.summary.cut_bytes for each in directories)
         self._metrics.partition_samples = self.partition_samples
         self._keep_house()
 

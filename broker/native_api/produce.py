@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from broker.native_api.conversion import Job, Steps, to_record_batches
 from broker.network.answers import Answer, PendingResponse
 from protocol.error_codes import ErrorCode
-from protocol.errors import InvalidRequestError, OutOfOrderSequenceError, TidelogError
+from protocol.errors import (
+    InvalidRequestError,
+    OutOfOrderSequenceError,
+    StorageError,
+    TidelogError,
+)
 from protocol.identifiers import Buffer
 from protocol.native.request_types import ACKS_NONE, ACKS_WRITTEN, MessageFormat, RequestType
 from protocol.native.requests import decode_append_at, decode_multi_produce, decode_produce
@@ -90,9 +95,11 @@ class ProduceHandler:
         "_partitions",
         "_produce_metrics",
         "_runner",
+        "_storage_metrics",
     )
 
     def __init__(self, api: NativeApi) -> None:
+        self._storage_metrics = api.metrics.storage
         self._manager, self._runner = api.manager, api.runner
         self._clock, self._monotonic = api.clock, api.monotonic
         self._decompressed_bytes_max = api.limits.decompressed_bytes_max
@@ -116,7 +123,7 @@ class ProduceHandler:
             try:
                 info = log.append(message_set)  # type: ignore[arg-type]  # a slice of the frame
             except TidelogError as error:
-                outcome = Outcome(error.code)
+                outcome = self._refused(error)
                 request = self._request(acks, timeout_ms, connection, self._produce_metrics)
                 return self._acknowledge([outcome], request)
             partition.bytes_in += info.valid_bytes
@@ -176,6 +183,11 @@ class ProduceHandler:
             metrics.errors[error] += 1
             answer = encode_produce_response(error, -1, -1, 0)
         pending.complete(answer)
+
+    def _refused(self, error: TidelogError) -> Outcome:
+        if isinstance(error, StorageError) and error.errno is not None:
+            self._storage_metrics.write_failures += 1
+        return Outcome(error.code)
 
     # --- any entries ----------------------------------------------------------------------------
 
@@ -258,7 +270,7 @@ class ProduceHandler:
             assert partition is not None, "only a log says this"
             return Outcome(error.code, partition.log.log_end_offset)
         except TidelogError as error:
-            return Outcome(error.code)
+            return self._refused(error)
         partition.bytes_in += info.valid_bytes
         partition.messages_in += info.message_count
         return Outcome(0, info.first_offset, info.append_time_ms, info.message_count, partition)

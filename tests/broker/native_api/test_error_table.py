@@ -223,6 +223,7 @@ def no_space(request_type: RequestType) -> int:
         assert broker.partition("logs").log.log_end_offset == 0
         again = send_produce(broker, request_type, "logs", GOOD)  # space is back
         assert again.error == 0
+        assert broker.metrics.storage.write_failures == 1
         return error
 
 
