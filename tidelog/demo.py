@@ -39,7 +39,7 @@ METRICS_SHOWN: Final = (
     "tidelog_partition_high_watermark",
 )
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 @dataclass(slots=True)

@@ -158,8 +158,12 @@ def test_given_entries_when_asked_then_the_facts_are_told():
     seal=st.booleans(),
 )
 def test_given_any_entries_when_looked_up_then_it_is_as_in_a_list(steps, seal):
-    """R15: 64-bit timestamps, active or sealed and read back, against a plain search."""
-    entries, timestamp, offset = [], -1, BASE
+    """R15: 64-bit timestamps, active or sealed and read back, against a plain search.
+
+    Timestamps begin above 0: an entry of 0 at the base offset is all zeros, so a sealed index ends
+    there (R17), and the look-up begins where it would without an entry: at the base offset.
+    """
+    entries, timestamp, offset = [], 0, BASE
     for time_step, offset_step in steps:
         timestamp, offset = timestamp + time_step, offset + offset_step
         entries.append((timestamp, offset))
