@@ -15,7 +15,12 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from broker.storage.offset_metadata import FetchData
 from protocol import limits
 from protocol.compression import Codec, codec_from_name
-from protocol.errors import BatchTruncatedError, InvalidRecordError, TidelogError
+from protocol.errors import (
+    BatchTruncatedError,
+    InvalidRecordError,
+    MessageTooLargeError,
+    TidelogError,
+)
 from protocol.identifiers import Buffer
 from protocol.legacy_conversion import iterate_as_v2
 from protocol.record_batch import (
@@ -27,7 +32,7 @@ from protocol.record_batch import (
 )
 from protocol.record_batch_builder import build_value_batch
 from protocol.simple_message_set import encode_entries
-from protocol.simple_set_reader import SimpleSetReader
+from protocol.simple_set_reader import INLINE_DECOMPRESSED_BYTES_MAX, SimpleSetReader
 
 T = TypeVar("T")
 
@@ -174,7 +179,7 @@ def to_simple_set(
                     next_offset = max(next_offset, header.next_offset)
                     continue
                 records = _Records(batch)
-                if header.codec_bits and len(batch) > INLINE_DECOMPRESSION_BYTES_MAX:
+                if header.codec_bits and not records.open_if_small():
                     yield records.open
                 for offsets, values, run_bytes in records.runs(offset):
                     stopped_at = encoder.add(offsets, values)
@@ -279,6 +284,18 @@ class _Records:
         """Decompress the batch, if that is not done yet."""
         if self._iterator is None:
             self._iterator = iterate_values(self._batch)
+
+    def open_if_small(self) -> bool:
+        """Decompress a batch that takes about a millisecond at most; return whether it did."""
+        if len(self._batch) > INLINE_DECOMPRESSION_BYTES_MAX:
+            return False
+        try:
+            self._iterator = iterate_values(
+                self._batch, size_bytes_max=INLINE_DECOMPRESSED_BYTES_MAX
+            )
+        except MessageTooLargeError:
+            return False  # a few bytes that claim to be a hundred megabytes
+        return True
 
     def runs(self, from_offset: int) -> Iterator[tuple[Sequence[int], Sequence[bytes | None], int]]:
         """Yield (offsets, values, bytes) from an offset on, about a slice at a time."""

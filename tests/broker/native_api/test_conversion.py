@@ -298,6 +298,15 @@ def test_given_a_large_compressed_batch_when_fetched_then_a_job_decompresses_it(
     assert ran.result.message_count == 60  # type: ignore[attr-defined]
 
 
+def test_given_few_bytes_that_grow_beyond_measure_when_fetched_then_a_job_decompresses_them():
+    log = BatchLog([batch(0, [bytes(2_000_000)], codec=Codec.ZSTD), batch(1, [b"small"])])
+
+    ran = observe_steps(to_simple_set(log.read, 0, 1, 1 << 30, min_one=True))
+
+    assert len(ran.jobs) == 1
+    assert ran.result.message_count == 2  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("value_bytes", [0, 200, 5_000])
 def test_given_a_large_answer_when_fetched_then_it_takes_many_turns(value_bytes):
     count = 400_000 // max(value_bytes, 100)
