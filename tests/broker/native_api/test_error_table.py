@@ -6,7 +6,8 @@ import errno
 import gzip
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from protocol.record_batch import Record
 from protocol.record_batch_builder import build_batch
 from protocol.simple_message_set import build_set
 from tests.support.fake_disk import FakeDisk
-from tests.support.native_broker import COMMIT, NativeBroker, Sent, batch
+from tests.support.native_broker import CLOCK_START_MS, COMMIT, NativeBroker, Sent, batch
 from tests.support.records import sealed
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "native-protocol.md"
@@ -203,6 +204,15 @@ refused_set(
 )
 
 
+def one_topic_too_many(request_type: RequestType) -> int:
+    """Producing creates topics, but not more than there may be."""
+    with NativeBroker(settings={"limits.topics_max": 1}) as broker:
+        broker.create_topic("logs")
+        error = produce_error(request_type, send_produce(broker, request_type, "new", GOOD))
+        assert [entry.name for entry in broker.manager.topics()] == ["logs"]
+        return error
+
+
 def timed_out(request_type: RequestType) -> int:
     with NativeBroker(hold_flush=True) as broker:
         broker.create_topic("logs", settings=COMMIT)
@@ -239,6 +249,9 @@ def failed_sync(request_type: RequestType) -> int:
 
 
 for producing in PRODUCING:
+    cell(
+        producing, ErrorCode.INVALID_PARTITIONS, "topics", lambda t=producing: one_topic_too_many(t)
+    )
     cell(producing, ErrorCode.REQUEST_TIMED_OUT, "timeout", lambda t=producing: timed_out(t))
     cell(producing, ErrorCode.KAFKA_STORAGE_ERROR, "no space", lambda t=producing: no_space(t))
     cell(producing, ErrorCode.KAFKA_STORAGE_ERROR, "sync", lambda t=producing: failed_sync(t))
@@ -352,11 +365,28 @@ cell(
 
 def damaged_on_disk(request_type: RequestType) -> int:
     """As found at start: bytes below the durable offset that are wrong."""
+    with damaged_log() as broker:
+        behind = broker.fetch("logs", 2).fetched
+        assert (behind.error, len(behind.message_set)) == (0, len(batch(b"three")))
+        return fetch_error(broker, request_type, offset=1)
+
+
+def look_up_across_damage() -> int:
+    with damaged_log() as broker:
+        error, found = broker.send(requests.encode_offsets("logs", 0, CLOCK_START_MS + 1, 1)).offsets
+        assert found == []
+        return error
+
+
+@contextmanager
+def damaged_log() -> Iterator[NativeBroker]:
+    """A log of three messages; the bytes of the one in the middle are wrong."""
     disk = FakeDisk()
     with NativeBroker(disk=disk) as broker:
         broker.create_topic("logs")
-        for value in (b"one", b"two", b"three"):
-            broker.produce("logs", batch(value), acks=-1)
+        for number, value in enumerate((b"one", b"two", b"three")):
+            sent = batch(value, now_ms=CLOCK_START_MS + number)
+            broker.produce("logs", sent, acks=-1)
         broker.kill()
     disk.kill()
     path = Path("/data/logs-0/00000000000000000000.log")
@@ -365,9 +395,7 @@ def damaged_on_disk(request_type: RequestType) -> int:
     file.close()
     with NativeBroker(disk=disk) as broker:
         assert len(broker.manager.degraded()) == 1
-        behind = broker.fetch("logs", 2).fetched
-        assert (behind.error, len(behind.message_set)) == (0, len(batch(b"three")))
-        return fetch_error(broker, request_type, offset=1)
+        yield broker
 
 
 def unreadable(request_type: RequestType) -> int:
@@ -441,6 +469,9 @@ offsets_cell(ErrorCode.INVALID_REQUEST, "max_offsets negative", "logs", 0, -2, -
 offsets_cell(ErrorCode.INVALID_REQUEST, "time -3", "logs", 0, -3, 1)
 
 
+cell(RequestType.OFFSETS, ErrorCode.CORRUPT_MESSAGE, "damage", look_up_across_damage)
+
+
 def unknown_topic() -> int:
     with NativeBroker() as broker:
         error, ((name, topic_error, partitions),) = broker.send(
@@ -451,6 +482,17 @@ def unknown_topic() -> int:
 
 
 cell(RequestType.TOPICS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic", unknown_topic)
+
+
+def too_much_to_describe() -> int:
+    with NativeBroker(settings={"limits.fetch_response_bytes_max": 1024}) as broker:
+        broker.create_topic("logs", partitions=100)
+        error, topics = broker.send(requests.encode_topics()).topics
+        assert topics == []
+        return error
+
+
+cell(RequestType.TOPICS, ErrorCode.INVALID_REQUEST, "too much", too_much_to_describe)
 
 
 def create_cell(
