@@ -246,6 +246,7 @@ class SegmentLookup:
                 continue
             data = self._records.read_exactly(at, header.size_bytes)
             if header.magic == record_batch.MAGIC:
+                record_batch.check_batch(data)  # an answer never comes from damaged bytes
                 search = record_batch.first_record_at_or_after
             else:
                 search = legacy_message_set.first_record_at_or_after
