@@ -42,14 +42,15 @@ class IndexBuilder:
         self, position: int, last_offset: int, max_timestamp: int, *, forced: bool = False
     ) -> None:
         """Take one batch; `forced` gives it an entry even if the last one is near."""
+        if not 0 <= last_offset - self._base_offset <= INT32_MAX:
+            return  # behind damage, by its header alone: no CRC covers an offset
         if max_timestamp > self.largest_timestamp:
             self.largest_timestamp = max_timestamp
             self.offset_of_largest_timestamp = last_offset
         if position - self._last_indexed_position <= self._index_interval_bytes and not forced:
             return
-        indexable = self._last_indexed_offset < last_offset <= self._base_offset + INT32_MAX
-        if not indexable or not position:  # an offset that goes back is the log's fault, not ours
-            return
+        if last_offset <= self._last_indexed_offset or not position:
+            return  # an offset that goes back is the log's fault, not ours
         if self._offset_index.is_full:  # today's size may be less than that of yesterday
             self._offset_index.resize(2 * self._offset_index.size_bytes_max + 1024)
         self._offset_index.append(last_offset, position)
@@ -63,8 +64,7 @@ class IndexBuilder:
 
     def finish(self, end_position: int) -> int:
         """Add the last time entry; return the bytes since the last index entry."""
-        if self.offset_of_largest_timestamp <= self._base_offset + INT32_MAX:
-            self._add_time_entry()
+        self._add_time_entry()
         for index, size_bytes in zip(
             (self._offset_index, self._time_index), self._full_sizes, strict=True
         ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker.storage import segment_recovery
@@ -292,6 +292,7 @@ def test_given_batches_larger_than_the_window_when_recovered_then_each_byte_is_c
     wounds=st.lists(st.tuples(st.integers(0, 800), st.integers(0, 255)), max_size=4),
     length=st.integers(0, 900),
 )
+@example(wounds=[(0, 1), (460, 1)], length=575)  # an offset out of reach behind damage
 def test_given_any_bytes_when_recovered_then_only_whole_sound_batches_count(wounds, length):
     """R23: whatever the file holds, what is called sound is a prefix of what was written."""
 
