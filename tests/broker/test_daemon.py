@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -87,20 +88,29 @@ def test_given_a_long_poll_when_terminated_then_it_is_answered_at_once(tmp_path)
     assert code == ExitCode.DRAINED
 
 
-def stuck_client(port):
-    """Ask for more than sockets hold, and never read it."""
-    client = RawClient(port)
+FETCHES_THAT_FILL = 7
+"""Answers of 900 KB: more than the 4 MiB that the kernel takes for a client that does not read."""
+
+
+def stuck_client(bound):
+    """Ask for more than sockets hold, and never read it; return when the broker holds the rest."""
+    client = RawClient(bound["native_port"])
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.produce("logs", bytes(900_000))
     for _ in range(40):
         client.send(fetch_request("logs"))
-    return client
+    metrics_url = f"http://localhost:{bound['http_port']}/metrics"
+    taken_in = re.compile(r'tidelog_requests_total{api="native",type="fetch"} (\d+)')
+    while True:
+        found = taken_in.search(urllib.request.urlopen(metrics_url).read().decode())
+        if found and int(found[1]) >= FETCHES_THAT_FILL:
+            return client
 
 
 def test_given_a_client_that_does_not_read_when_time_is_up_then_it_is_cut_off(tmp_path):
     with daemon_process(tmp_path, "daemon.shutdown_timeout_ms=1s") as daemon:
         bound = daemon.wait_ready()
-        with stuck_client(bound["native_port"]):
+        with stuck_client(bound):
             code = daemon.terminate()
 
     assert code == ExitCode.DRAINED
@@ -111,7 +121,7 @@ def test_given_a_client_that_does_not_read_when_time_is_up_then_it_is_cut_off(tm
 def test_given_a_drain_that_lasts_when_a_second_signal_comes_then_it_ends_at_once(tmp_path):
     with daemon_process(tmp_path, "daemon.shutdown_timeout_ms=10min") as daemon:
         bound = daemon.wait_ready()
-        with stuck_client(bound["native_port"]):
+        with stuck_client(bound):
             daemon.signal(signal.SIGTERM)
             daemon.told("STOPPING=1")
             daemon.signal(signal.SIGINT)
