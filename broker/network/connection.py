@@ -204,6 +204,11 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             self._close_for(error)
             return
+        self._end_read(frames, position, end)
+
+    def _end_read(self, frames: int, position: int, end: int) -> None:
+        """Carry what is left after `frames` whole ones, from `position` on, and keep the limits."""
+        view = self._receive.view
         if self._large is None and (frames or position == end):
             self._frame_deadline_s = 0.0
         if position < end:
@@ -211,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
             if not self._frame_deadline_s:
                 self._set_frame_deadline(0)
         if self._quota is not None and frames:
-            self._throttle(self._quota.take(frames, monotonic()))
+            self._throttle(self._quota.take(frames, self._admission.monotonic()))
         if end == len(view):  # libuv reads on as long as reads are full and nobody stops it
             self._end_turn()
 
