@@ -269,6 +269,7 @@ class PartitionManager:
             entry = await self.store.begin_delete(name)
             partitions = [each for each in self._table.unpublish(name) if each is not None]
             for partition in partitions:
+                partition.log.abandon()  # who still holds it appends no more; nor is it flushed
                 partition.fail_waiters(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             await self.flusher.forget([partition.log for partition in partitions])
             await self.store.finish_delete(entry)
