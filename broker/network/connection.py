@@ -35,41 +35,21 @@ CARRIED_BYTES_MAX: Final = 16 * 1024
 """A cut frame longer than this gets a buffer of its own instead of being copied along."""
 FRAME_RATE_MIN: Final = 32 * 1024
 """Bytes a second below which a frame counts as withheld."""
-TURN_S: Final = 0.01
-"""What one client's requests may take of one turn of the loop; a full read of usual ones takes half
-of it."""
+TURN_S: Final = 0.004
+"""What one client's requests may take of one turn of the loop: the others are never held up longer
+than a few milliseconds. A full read of tiny ones takes it all."""
 
 
 class Connection(asyncio.BufferedProtocol):
     """One client's connection. Everything here happens on the event loop's thread."""
 
     __slots__ = (
-        "_admission",
-        "_admitted",
-        "_carry",
-        "_counters",
-        "_drain_scheduled",
-        "_frame_bytes_max",
-        "_frame_deadline_s",
-        "_handler",
-        "_large",
-        "_last_frame_was_large",
-        "_loop",
-        "_make_handler",
-        "_on_lost",
-        "_quota",
-        "_receive",
-        "_responses",
-        "_throttled",
-        "_transport",
-        "_waits_for_memory",
-        "_write_paused",
-        "address",
-        "close_reason",
-        "is_reading_paused",
-        "last_read_s",
-        "peer",
-    )
+        "_admission", "_admitted", "_carry", "_counters", "_drain_scheduled", "_frame_bytes_max",
+        "_frame_deadline_s", "_handler", "_large", "_last_frame_was_large", "_loop",
+        "_make_handler", "_on_lost", "_quota", "_receive", "_responses", "_throttled",
+        "_transport", "_waits_for_memory", "_write_paused", "address", "close_reason",
+        "is_reading_paused", "last_read_s", "peer",
+    )  # fmt: skip
 
     def __init__(
         self,
