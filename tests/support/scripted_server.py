@@ -5,20 +5,25 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 Script = Callable[[int, bytes], bytes | None]
 """From the request's number and frame to the bytes to send; None closes the connection."""
 
 
 class ScriptedServer:
-    """Listens on loopback, serves connections one after the other on a thread of its own."""
+    """Listens on loopback, serves connections one after the other on a thread of its own.
 
-    def __init__(self, script: Script) -> None:
-        self._script = script
+    Args:
+        closes_after: Numbers of requests that are the last of their connection, though answered.
+    """
+
+    def __init__(self, script: Script, closes_after: Container[int] = ()) -> None:
+        self._script, self._closes_after = script, closes_after
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.requests: list[bytes] = []
         self.connections = 0
+        self.connection_ended = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -48,17 +53,24 @@ class ScriptedServer:
             self.connections += 1
             with connection:
                 self._answer(connection)
+            self.connection_ended.release()
 
     def _answer(self, connection: socket.socket) -> None:
         while (head := _read(connection, 4)) is not None:
             frame = _read(connection, struct.unpack(">i", head)[0])
             if frame is None:
                 return
-            answer = self._script(len(self.requests), frame)
+            number = len(self.requests)
             self.requests.append(frame)
+            answer = self._script(number, frame)
             if answer is None:
                 return
-            connection.sendall(answer)
+            try:
+                connection.sendall(answer)
+            except OSError:
+                return  # the client did not wait for it
+            if number in self._closes_after:
+                return
 
 
 def _read(connection: socket.socket, size: int) -> bytes | None:

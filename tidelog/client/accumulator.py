@@ -71,22 +71,46 @@ class Batch:
     futures: list[DeliveryFuture] = field(default_factory=list)
     attempts: int = 0
     not_before_s: float = 0.0
+    is_finished: bool = False
+    """Delivered or given up; nobody waits for it any more."""
 
     def encode(self, codec: Codec) -> bytes:
         """Return the record batch, built anew for each attempt: retries are rare."""
         return build_batch(self.records, codec=codec)
 
+    def deliver(self, answer: ProduceResponse | None) -> None:
+        """Resolve the future of every message; `answer` None: acks=0, nobody said."""
+        for index, (record, future) in enumerate(zip(self.records, self.futures, strict=True)):
+            if future.done():
+                continue
+            offset, timestamp_ms = -1, record.timestamp
+            if answer is not None:
+                offset = answer.base_offset + index
+                if answer.append_time_ms >= 0:
+                    timestamp_ms = answer.append_time_ms
+            future.set_result(Delivery(self.topic, self.partition, offset, timestamp_ms))
+
+    def fail(self, error: Exception) -> None:
+        """Resolve the future of every message with an error."""
+        for future in self.futures:
+            if not future.done():
+                future.set_exception(error)
+
 
 class Accumulator:
-    """The batches of one producer, by partition, oldest first."""
+    """The batches of one producer, by partition, oldest first.
+
+    It resolves no future: those may call the user's code, which a producer must not do while it
+    holds a lock.
+    """
 
     def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
         self._queues: dict[tuple[str, int], deque[Batch]] = {}
         self._in_flight: set[tuple[str, int]] = set()
         self.buffered_bytes = 0
-        self.is_flushing = False
-        """True: batches are due at once, however small and young."""
+        self.flushes = 0
+        """While there is one, batches are due at once, however small and young."""
 
     @property
     def is_empty(self) -> bool:
@@ -153,54 +177,38 @@ class Accumulator:
     def _due_at(self, queue: deque[Batch]) -> float:
         batch = queue[0]
         is_full = len(queue) > 1 or batch.size_bytes >= self._settings.batch_bytes_max
-        linger_s = 0.0 if is_full or self.is_flushing else self._settings.linger_s
+        linger_s = 0.0 if is_full or self.flushes else self._settings.linger_s
         return max(batch.created_s + linger_s, batch.not_before_s)
 
-    def succeeded(self, batch: Batch, answer: ProduceResponse | None) -> None:
-        """Resolve every message of a batch; `answer` None: acks=0, nobody said."""
-        self._finish(batch)
-        for index, (record, future) in enumerate(zip(batch.records, batch.futures, strict=True)):
-            if future.done():
-                continue
-            offset, timestamp_ms = -1, record.timestamp
-            if answer is not None:
-                offset = answer.base_offset + index
-                if answer.append_time_ms >= 0:
-                    timestamp_ms = answer.append_time_ms
-            future.set_result(Delivery(batch.topic, batch.partition, offset, timestamp_ms))
+    def retry(self, batch: Batch, error: Exception, now_s: float) -> bool:
+        """Plan a retry, if one may help; False if the batch has failed for good."""
+        if not is_retriable(error) or now_s >= batch.deadline_s:
+            return False
+        exponent = min(batch.attempts - 1, 10)
+        backoff_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2**exponent)
+        batch.not_before_s = now_s + backoff_s * random.uniform(0.8, 1.2)
+        self._in_flight.discard((batch.topic, batch.partition))
+        return True
 
-    def failed(self, batch: Batch, error: Exception, now_s: float) -> None:
-        """Plan a retry where one may help, else fail every message of the batch."""
-        if is_retriable(error) and now_s < batch.deadline_s:
-            exponent = min(batch.attempts - 1, 10)
-            backoff_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2**exponent)
-            batch.not_before_s = now_s + backoff_s * random.uniform(0.8, 1.2)
-            self._in_flight.discard((batch.topic, batch.partition))
-            return
-        self._finish(batch)
-        _fail_all(batch, error)
+    def unfinished(self) -> list[Batch]:
+        """Return all batches there are now; a flush waits for these, not for later ones."""
+        return [batch for queue in self._queues.values() for batch in queue]
 
-    def abort(self, error: Exception) -> None:
-        """Fail everything that is left."""
-        queues, self._queues = self._queues, {}
-        self._in_flight.clear()
-        self.buffered_bytes = 0
-        for queue in queues.values():
-            for batch in queue:
-                _fail_all(batch, error)
+    def abort(self) -> list[Batch]:
+        """Finish everything that is left; return it, so that it can be failed."""
+        left = self.unfinished()
+        for batch in left:
+            self.finish(batch)
+        return left
 
-    def _finish(self, batch: Batch) -> None:
+    def finish(self, batch: Batch) -> None:
+        """Forget a batch that was delivered or has failed; the next of its partition may go."""
+        batch.is_finished = True
         key = (batch.topic, batch.partition)
         self._in_flight.discard(key)
-        queue = self._queues.get(key)
-        if queue and queue[0] is batch:
-            queue.popleft()
-            self.buffered_bytes -= batch.size_bytes
-            if not queue:
-                del self._queues[key]
-
-
-def _fail_all(batch: Batch, error: Exception) -> None:
-    for future in batch.futures:
-        if not future.done():
-            future.set_exception(error)
+        queue = self._queues[key]
+        assert queue[0] is batch, "one batch of a partition at a time, the oldest first"
+        queue.popleft()
+        self.buffered_bytes -= batch.size_bytes
+        if not queue:
+            del self._queues[key]

@@ -78,6 +78,11 @@ class _Wire(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def abort(self) -> None:
+        """Close without sending what the broker has not taken yet."""
+        if self._transport is not None:
+            self._transport.abort()
+
     def _lose(self, error: Exception) -> None:
         waiting, self._waiting = self._waiting, deque()
         for _, future in waiting:
@@ -132,7 +137,7 @@ class AsyncConnection:
             async with asyncio.timeout(self._timeout_s + extra_wait_s):
                 return await (await wire.send(call))
         except TimeoutError as error:
-            wire.close()  # a late answer must not be taken for the next one's
+            wire.abort()  # a late answer must not be taken for the next one's
             raise ConnectionLostError(f"{self._address}: timed out") from error
 
     async def close(self) -> None:
@@ -144,8 +149,7 @@ class AsyncConnection:
 
     async def _connected(self) -> _Wire:
         async with self._connecting:
-            if self._is_closed:
-                raise ClientClosedError("the client is closed")
+            self._check_open()
             if self._wire is None or not self._wire.is_usable:
                 loop = asyncio.get_running_loop()
                 try:
@@ -154,6 +158,13 @@ class AsyncConnection:
                             lambda: _Wire(self._address, self._response_bytes_max), *self._address
                         )
                 except (OSError, TimeoutError) as error:
-                    reason = error or "timed out"
+                    reason = str(error) or "timed out"
                     raise ConnectionLostError(f"{self._address}: {reason}") from error
+                if self._is_closed:  # while this waited
+                    self._wire.abort()
+                self._check_open()
             return self._wire
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClientClosedError("the client is closed")

@@ -57,11 +57,10 @@ class AsyncProducer:
         Waits while `buffer_bytes_max` is used up.
 
         Raises:
-            ClientClosedError: the producer was closed.
+            ClientClosedError: the producer was closed, before or while this waited.
             BrokerError: the topic cannot be produced to.
+            ConnectionLostError: the broker cannot be asked how many partitions the topic has.
         """
-        if self._is_closed:
-            raise ClientClosedError("the producer is closed")
         if partition is None:
             partition = await self._partition(topic, key)
         if timestamp_ms is None:
@@ -69,6 +68,8 @@ class AsyncProducer:
         if not self._accumulator.has_room:
             async with self._answered:
                 await self._answered.wait_for(lambda: self._accumulator.has_room)
+        if self._is_closed:  # from here on nothing waits, so a close cannot come between
+            raise ClientClosedError("the producer is closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Delivery] = loop.create_future()
         is_due = self._accumulator.append(
@@ -82,21 +83,22 @@ class AsyncProducer:
 
     async def flush(self) -> None:
         """Send everything now and wait until it is answered. Errors stay in the futures."""
-        self._accumulator.is_flushing = True
+        batches = self._accumulator.unfinished()
+        self._accumulator.flushes += 1
         self._wake.set()
-        async with self._answered:
-            await self._answered.wait_for(lambda: self._accumulator.is_empty)
-        self._accumulator.is_flushing = False
+        try:
+            async with self._answered:
+                await self._answered.wait_for(lambda: all(batch.is_finished for batch in batches))
+        finally:
+            self._accumulator.flushes -= 1
 
     async def close(self) -> None:
-        """Send and wait for everything, then close the connection."""
-        if not self._is_closed:
-            await self.flush()
-            self._is_closed = True
-            if self._sender is not None:
-                self._sender.cancel()
-                await asyncio.gather(self._sender, return_exceptions=True)
-            self._accumulator.abort(ClientClosedError("the producer was closed"))
+        """Send and wait for everything, then close the connection; take nothing more meanwhile."""
+        self._is_closed = True
+        await self.flush()
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
         await self._connection.close()
 
     async def _partition(self, topic: str, key: bytes | None) -> int:
@@ -146,11 +148,15 @@ class AsyncProducer:
             answer = await self._connection.call(call, extra_wait_s=wait_s)
         except Exception as raised:
             error = raised
-        async with self._answered:
-            if error is not None:
-                now_s = asyncio.get_running_loop().time()
-                self._accumulator.failed(batch, error, now_s)
-            else:
-                self._accumulator.succeeded(batch, answer)
+        now_s = asyncio.get_running_loop().time()
+        if error is None:
+            batch.deliver(answer)
+        elif not self._accumulator.retry(batch, error, now_s):
+            batch.fail(error)
+        else:
             self._wake.set()
+            return
+        self._accumulator.finish(batch)
+        self._wake.set()
+        async with self._answered:
             self._answered.notify_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import threading
@@ -32,6 +33,7 @@ class BlockingConnection:
         self._response_bytes_max = response_bytes_max
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
+        self._process_id = os.getpid()
 
     def call(self, call: Call[T], *, extra_wait_s: float = 0.0) -> T:
         """Send one request and return what its answer says.
@@ -52,6 +54,7 @@ class BlockingConnection:
         Raises:
             ConnectionLostError: for all of them; which were carried out is not known.
         """
+        self._leave_to_parent()
         with self._lock:
             try:
                 connection = self._connected()
@@ -60,17 +63,28 @@ class BlockingConnection:
                 return [self._outcome(connection, call) for call in calls]
             except (OSError, FrameError) as error:
                 self._disconnect()
-                raise ConnectionLostError(f"{self._address}: {error or 'timed out'}") from error
+                raise ConnectionLostError(
+                    f"{self._address}: {str(error) or 'timed out'}"
+                ) from error
             except BaseException:  # interrupted between request and answer: out of step
                 self._disconnect()
                 raise
 
     def close(self) -> None:
         """Close the connection; a later call would make a new one."""
+        self._leave_to_parent()
         with self._lock:
             self._disconnect()
 
+    def _leave_to_parent(self) -> None:
+        """In a forked process: drop the parent's connection, whose lock may be held for ever."""
+        if self._process_id != os.getpid():
+            self._process_id, self._lock = os.getpid(), threading.Lock()
+            self._disconnect()  # closes this process's descriptor only
+
     def _connected(self) -> socket.socket:
+        if self._socket is not None and _is_stale(self._socket):
+            self._disconnect()
         if self._socket is None:
             self._socket = socket.create_connection(self._address, self._timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -115,3 +129,15 @@ class BlockingConnection:
             if not got:
                 raise ConnectionResetError("the broker closed the connection")
             size -= got
+
+
+def _is_stale(connection: socket.socket) -> bool:
+    """Whether a connection that nothing is expected from has ended: the broker closes idle ones."""
+    connection.settimeout(0)
+    try:
+        connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True  # its end, or an answer that nobody asked for

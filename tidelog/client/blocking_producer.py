@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future, wait
+from typing import Any
 
 from tidelog.client import calls
 from tidelog.client.accumulator import Accumulator, Batch, ProducerSettings
@@ -24,7 +25,9 @@ class Producer:
             print(delivered.result().offset)
 
     A message whose answer was lost is sent again and may then lie in the log twice. Leaving the
-    `with` block, or `close`, sends and waits for everything that was produced.
+    `with` block, or `close`, sends and waits for everything that was produced. Callbacks of futures
+    run on the producer's thread, so they must not wait for its other futures; what they produce
+    does not wait for room. After a fork only the parent has the producer.
     """
 
     def __init__(self, connection: BlockingConnection, settings: ProducerSettings) -> None:
@@ -57,17 +60,21 @@ class Producer:
         Waits while `buffer_bytes_max` is used up.
 
         Raises:
-            ClientClosedError: the producer was closed.
+            ClientClosedError: the producer was closed, or belongs to the parent process.
             BrokerError: the topic cannot be produced to.
+            ConnectionLostError: the broker cannot be asked how many partitions the topic has.
         """
+        if not self._thread.is_alive():
+            raise ClientClosedError("the producer is closed, or another process has it")
         if partition is None:
             partition = self._partition(topic, key)
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
         future: Future[Delivery] = Future()
+        future.set_running_or_notify_cancel()  # a message that was taken is sent
         accumulator = self._accumulator
         with self._changed:
-            while not accumulator.has_room and not self._is_closed:
+            while not (accumulator.has_room or self._is_closed or self._is_own_thread):
                 self._changed.wait()
             if self._is_closed:
                 raise ClientClosedError("the producer is closed")
@@ -82,23 +89,37 @@ class Producer:
         """Send everything now and wait until it is answered; then for `futures`, if given.
 
         Errors stay in the futures.
+
+        Raises:
+            RuntimeError: called by a future's callback, it would wait for itself.
         """
-        with self._changed:
-            self._accumulator.is_flushing = True
-            self._changed.notify_all()
-            while not self._accumulator.is_empty and self._thread.is_alive():
-                self._changed.wait(1.0)
-            self._accumulator.is_flushing = False
+        if self._is_own_thread:
+            raise RuntimeError("a callback of a future cannot flush")
+        if self._thread.is_alive():
+            with self._changed:
+                batches = self._accumulator.unfinished()
+                self._accumulator.flushes += 1
+                self._changed.notify_all()
+                try:
+                    while not all(batch.is_finished for batch in batches):
+                        self._changed.wait()
+                finally:
+                    self._accumulator.flushes -= 1
         wait(futures)
 
     def close(self) -> None:
-        """Send and wait for everything, then close the connection."""
-        self.flush()
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-        self._thread.join()
+        """Send and wait for everything, then close the connection; take nothing more meanwhile."""
+        if self._thread.is_alive():
+            with self._changed:
+                self._is_closed = True
+                self._accumulator.flushes += 1
+                self._changed.notify_all()
+            self._thread.join()
         self._connection.close()
+
+    @property
+    def _is_own_thread(self) -> bool:
+        return threading.current_thread() is self._thread
 
     def _partition(self, topic: str, key: bytes | None) -> int:
         deadline_s = time.monotonic() + self._settings.delivery_timeout_s
@@ -132,8 +153,10 @@ class Producer:
         finally:
             with self._changed:
                 self._is_closed = True
-                self._accumulator.abort(ClientClosedError(reason))
+                left = self._accumulator.abort()
                 self._changed.notify_all()
+            for batch in left:
+                batch.fail(ClientClosedError(reason))
 
     def _wait_for_due(self) -> list[Batch] | None:
         while True:
@@ -141,7 +164,7 @@ class Producer:
             batches = self._accumulator.take_due(now_s)
             if batches:
                 return batches
-            if self._is_closed:
+            if self._is_closed and self._accumulator.is_empty:
                 return None
             due_s = self._accumulator.next_due_s()
             self._changed.wait(None if due_s is None else max(0.0, due_s - now_s))
@@ -150,7 +173,6 @@ class Producer:
         settings = self._settings
         requests = []
         sent = []
-        outcomes: list[object]
         for batch in batches:
             try:
                 requests.append(
@@ -163,19 +185,25 @@ class Producer:
                     )
                 )
                 sent.append(batch)
-            except Exception as error:  # a message that no batch can hold: it fails alone
-                with self._changed:
-                    self._accumulator.failed(batch, error, time.monotonic())
+            except Exception as error:  # something in it has no place in a batch
+                self._settle(batch, error)
         try:
             wait_s = settings.request_timeout_ms / 1000
             outcomes = self._connection.call_all(requests, extra_wait_s=wait_s)
         except Exception as error:
             outcomes = [error] * len(sent)
+        for batch, outcome in zip(sent, outcomes, strict=True):
+            self._settle(batch, outcome)
+
+    def _settle(self, batch: Batch, outcome: Any) -> None:
+        """Take in what became of a batch; futures are resolved without the lock."""
+        if isinstance(outcome, Exception):
+            with self._changed:
+                if self._accumulator.retry(batch, outcome, time.monotonic()):
+                    return
+            batch.fail(outcome)
+        else:
+            batch.deliver(outcome)
         with self._changed:
-            now_s = time.monotonic()
-            for batch, outcome in zip(sent, outcomes, strict=True):
-                if isinstance(outcome, Exception):
-                    self._accumulator.failed(batch, outcome, now_s)
-                else:
-                    self._accumulator.succeeded(batch, outcome)  # type: ignore[arg-type]
+            self._accumulator.finish(batch)
             self._changed.notify_all()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from protocol.errors import BatchTruncatedError, BrokerError, ErrorCode
+from protocol.errors import BatchTruncatedError, BrokerError, ErrorCode, FrameError
 from protocol.identifiers import Buffer
 from protocol.native import requests, responses
 from protocol.native.request_types import EARLIEST_TIME, LATEST_TIME, MessageFormat
@@ -122,7 +122,14 @@ def multi_fetch(
     def parse(frame: memoryview) -> list[FetchAnswer]:
         error, sends = responses.decode_multi_message_set_send(frame)
         check(error)
-        return [read_fetch(source, send) for source, send in zip(sources, sends, strict=True)]
+        if len(sends) != len(sources):
+            raise FrameError(f"{len(sends)} answers to {len(sources)} partitions")
+        answers: list[FetchAnswer] = []
+        may_cut = False
+        for source, send in zip(sources, sends, strict=True):
+            answers.append(read_fetch(source, send, may_cut_first=may_cut))
+            may_cut = may_cut or len(send.message_set) > 0
+        return answers
 
     request = requests.encode_multi_fetch(
         max_bytes, min_bytes, max_wait_ms, MessageFormat.RECORD_BATCH, sources
@@ -143,10 +150,19 @@ def _fetch_too_large(
     return too_large
 
 
-def read_fetch(source: FetchFrom, send: responses.MessageSetSend) -> FetchAnswer:
+def read_fetch(
+    source: FetchFrom, send: responses.MessageSetSend, *, may_cut_first: bool = False
+) -> FetchAnswer:
     """Decode the batches of one partition: checked, from the asked offset on, no control records.
 
     A batch that `max_bytes` has cut is left for the next fetch.
+
+    Args:
+        may_cut_first: Other partitions came before. The first batch of an answer is whole, whatever
+            its size: one that is cut has a damaged length, and would be fetched for ever.
+
+    Raises:
+        CorruptMessageError: a batch is damaged.
     """
     topic, partition, asked = source.topic, source.partition, source.offset
     messages: list[Message] = []
@@ -155,6 +171,8 @@ def read_fetch(source: FetchFrom, send: responses.MessageSetSend) -> FetchAnswer
         try:
             header = check_batch(view, position)
         except BatchTruncatedError:
+            if position == 0 and not may_cut_first:
+                raise
             break
         if not header.is_control:
             messages += [

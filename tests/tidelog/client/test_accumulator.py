@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from protocol.errors import BrokerError, ErrorCode
 from protocol.native.responses import ProduceResponse
 from protocol.record_batch import iterate_records
-from tidelog.client.accumulator import Accumulator, ProducerSettings
+from tidelog.client.accumulator import Accumulator, Batch, ProducerSettings
 from tidelog.client.errors import ClientClosedError, ConnectionLostError
 
 
@@ -22,6 +22,17 @@ def add(
     future: Future[Any] = Future()
     accumulator.append("t", partition, None, value, 1000, (), future, now_s)
     return future
+
+
+def succeeded(accumulator: Accumulator, batch: Batch, answered: ProduceResponse | None) -> None:
+    batch.deliver(answered)
+    accumulator.finish(batch)
+
+
+def failed(accumulator: Accumulator, batch: Batch, error: Exception, now_s: float) -> None:
+    if not accumulator.retry(batch, error, now_s):
+        batch.fail(error)
+        accumulator.finish(batch)
 
 
 def answer(base_offset: int, count: int, append_time_ms: int = -1) -> ProduceResponse:
@@ -53,7 +64,7 @@ def test_given_a_flush_when_asked_then_everything_is_due_whatever_its_age() -> N
     add(accumulator, b"x", partition=0)
     add(accumulator, b"y", partition=1)
 
-    accumulator.is_flushing = True
+    accumulator.flushes += 1
 
     assert len(accumulator.take_due(0.0)) == 2
 
@@ -65,7 +76,7 @@ def test_given_a_batch_under_way_when_more_is_added_then_it_waits_for_its_turn()
 
     add(accumulator, b"second")
     while_under_way = accumulator.take_due(1.0)
-    accumulator.succeeded(first, answer(0, 1))
+    succeeded(accumulator, first, answer(0, 1))
     (second,) = accumulator.take_due(1.0)
 
     assert while_under_way == []
@@ -77,7 +88,7 @@ def test_given_an_answer_when_it_comes_then_each_message_learns_its_offset() -> 
     futures = [add(accumulator, b"%d" % number) for number in range(3)]
     (batch,) = accumulator.take_due(0.0)
 
-    accumulator.succeeded(batch, answer(70, 3))
+    succeeded(accumulator, batch, answer(70, 3))
 
     assert [future.result().offset for future in futures] == [70, 71, 72]
     assert accumulator.is_empty
@@ -88,7 +99,7 @@ def test_given_log_append_time_when_answered_then_the_brokers_time_is_told() -> 
     future = add(accumulator, b"x")
     (batch,) = accumulator.take_due(0.0)
 
-    accumulator.succeeded(batch, answer(0, 1, append_time_ms=5555))
+    succeeded(accumulator, batch, answer(0, 1, append_time_ms=5555))
 
     assert future.result().timestamp_ms == 5555
 
@@ -105,7 +116,7 @@ def test_given_a_retriable_error_when_it_comes_then_the_same_batch_goes_again_la
     future = add(accumulator, b"x")
     (batch,) = accumulator.take_due(0.0)
 
-    accumulator.failed(batch, error, now_s=0.1)
+    failed(accumulator, batch, error, now_s=0.1)
     at_once = accumulator.take_due(0.1)
     (again,) = accumulator.take_due(2.0)
 
@@ -119,7 +130,7 @@ def test_given_retries_past_the_delivery_timeout_when_it_fails_then_the_messages
     future = add(accumulator, b"x")
     (batch,) = accumulator.take_due(0.0)
 
-    accumulator.failed(batch, ConnectionLostError("gone"), now_s=10.5)
+    failed(accumulator, batch, ConnectionLostError("gone"), now_s=10.5)
 
     assert isinstance(future.exception(), ConnectionLostError)
     assert accumulator.is_empty
@@ -130,9 +141,9 @@ def test_given_a_final_error_when_it_comes_then_its_messages_fail_and_the_next_g
     bad, good = add(accumulator, bytes(40)), add(accumulator, bytes(40))
     (batch,) = accumulator.take_due(0.0)
 
-    accumulator.failed(batch, BrokerError(ErrorCode.MESSAGE_TOO_LARGE), now_s=0.0)
+    failed(accumulator, batch, BrokerError(ErrorCode.MESSAGE_TOO_LARGE), now_s=0.0)
     (following,) = accumulator.take_due(0.0)
-    accumulator.succeeded(following, answer(0, 1))
+    succeeded(accumulator, following, answer(0, 1))
 
     assert isinstance(bad.exception(), BrokerError)
     assert good.result().offset == 0
@@ -143,7 +154,7 @@ def test_given_acks_0_when_sent_then_the_offset_is_unknown() -> None:
     future = add(accumulator, b"x")
     (batch,) = accumulator.take_due(0.0)
 
-    accumulator.succeeded(batch, None)
+    succeeded(accumulator, batch, None)
 
     assert future.result().offset == -1
 
@@ -153,7 +164,8 @@ def test_given_waiting_messages_when_aborted_then_every_future_is_told() -> None
     futures = [add(accumulator, b"x", partition=number) for number in range(3)]
     accumulator.take_due(0.0)
 
-    accumulator.abort(ClientClosedError("closed"))
+    for batch in accumulator.abort():
+        batch.fail(ClientClosedError("closed"))
 
     assert all(isinstance(future.exception(), ClientClosedError) for future in futures)
     assert accumulator.is_empty
@@ -171,7 +183,7 @@ def test_given_any_messages_when_drained_then_each_is_sent_once_in_order_per_par
     while batches := accumulator.take_due(0.0):
         for batch in batches:
             records = list(iterate_records(batch.encode(ProducerSettings().compression)))
-            accumulator.succeeded(batch, answer(len(sent[batch.partition]), len(records)))
+            succeeded(accumulator, batch, answer(len(sent[batch.partition]), len(records)))
             sent[batch.partition] += [record.value for record in records]
 
     assert accumulator.is_empty

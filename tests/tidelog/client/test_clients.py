@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import struct
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import pytest
 
-from protocol.errors import BrokerError, ErrorCode
+from protocol.errors import BatchTruncatedError, BrokerError, ErrorCode
 from protocol.native import responses
 from protocol.record_batch import Record
 from protocol.record_batch_builder import build_batch
@@ -17,7 +19,9 @@ from tests.support.scripted_server import Script, ScriptedServer
 from tidelog.client import (
     AsyncClient,
     Client,
+    ClientClosedError,
     ConnectionLostError,
+    FetchFrom,
     FetchTooLargeError,
     UnexpectedOffsetError,
 )
@@ -68,8 +72,10 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
     opened: list[Any] = []
     servers: list[ScriptedServer] = []
 
-    def connect(script: Script, **settings: Any) -> tuple[Any, ScriptedServer]:
-        servers.append(ScriptedServer(script))
+    def connect(
+        script: Script, closes_after: Container[int] = (), **settings: Any
+    ) -> tuple[Any, ScriptedServer]:
+        servers.append(ScriptedServer(script, closes_after))
         opened.append(request.param(servers[-1].address, **settings))
         return opened[-1], servers[-1]
 
@@ -200,6 +206,145 @@ def test_given_nobody_listening_when_called_then_an_error_that_names_the_address
 
     with pytest.raises(ConnectionLostError, match=address):
         client.topics()
+
+
+def test_given_a_late_answer_when_the_next_call_is_made_then_it_gets_its_own(
+    connect: Connect,
+) -> None:
+    timed_out = threading.Event()
+
+    def script(number: int, frame: bytes) -> bytes:
+        if number == 0:
+            timed_out.wait(10)
+        return responses.encode_offsets_response(0, [number])
+
+    client, server = connect(script, timeout_s=0.05, retries=0)
+
+    with pytest.raises(ConnectionLostError, match="timed out"):
+        client.offsets("t")
+    timed_out.set()
+    offsets = client.offsets("t")
+
+    assert offsets == [1]
+    assert server.connections == 2
+
+
+def test_given_an_idle_connection_that_the_broker_closed_when_called_then_a_new_one_is_made(
+    connect: Connect,
+) -> None:
+    """Also for a call that is not repeated: it was never sent."""
+    client, server = connect(
+        lambda number, frame: responses.encode_status_response(0), closes_after={0}
+    )
+
+    client.create_topic("first")
+    server.connection_ended.acquire(timeout=10)
+    client.create_topic("second")
+
+    assert len(server.requests) == 2
+
+
+def test_given_too_few_answers_when_several_partitions_were_asked_then_it_makes_no_sense(
+    connect: Connect,
+) -> None:
+    client, _ = connect(
+        lambda number, frame: b"".join(responses.multi_message_set_send(0, [(0, [])])), retries=0
+    )
+
+    with pytest.raises(ConnectionLostError):
+        client.multi_fetch([FetchFrom("t", 0, 0), FetchFrom("t", 1, 0)])
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_given_a_first_batch_that_is_cut_when_fetched_then_it_is_damage_and_not_the_end(
+    connect: Connect, number: int
+) -> None:
+    """The broker sends the first one whole: without this it would be fetched again for ever."""
+    sets = [[b""] * number + [BATCH[:-3]] + [b""] * (1 - number)]
+    client, _ = connect(
+        lambda _, frame: b"".join(
+            responses.multi_message_set_send(0, [(0, [part]) for part in sets[0]])
+        ),
+        retries=0,
+    )
+
+    with pytest.raises(BatchTruncatedError):
+        client.multi_fetch([FetchFrom("t", 0, 7), FetchFrom("t", 1, 7)])
+
+
+def test_given_a_batch_cut_behind_another_partitions_when_fetched_then_it_comes_next_time(
+    connect: Connect,
+) -> None:
+    client, _ = connect(
+        lambda number, frame: b"".join(
+            responses.multi_message_set_send(0, [(0, [BATCH]), (0, [BATCH[:-3]])])
+        )
+    )
+
+    first, second = client.multi_fetch([FetchFrom("t", 0, 7), FetchFrom("t", 1, 7)])
+
+    assert first.next_offset == 9
+    assert (second.messages, second.next_offset) == ([], 7)
+
+
+async def test_given_a_cancelled_call_when_its_answer_comes_then_the_next_gets_its_own() -> None:
+    may_answer = threading.Event()
+
+    def script(number: int, frame: bytes) -> bytes:
+        may_answer.wait(10)
+        return responses.encode_offsets_response(0, [number])
+
+    with ScriptedServer(script) as server:
+        async with AsyncClient(server.address) as client:
+            first, second = (asyncio.ensure_future(client.offsets("t")) for _ in range(2))
+            while not server.requests:
+                await asyncio.sleep(0)
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            may_answer.set()
+            offsets = await second
+
+    assert first.cancelled()
+    assert offsets == [1]
+    assert server.connections == 1
+
+
+async def test_given_a_client_that_is_closed_while_it_connects_then_the_call_fails() -> None:
+    with ScriptedServer(lambda number, frame: responses.encode_topics_response(0)) as server:
+        client = AsyncClient(server.address)
+
+        call = asyncio.ensure_future(client.topics())
+        await asyncio.sleep(0)
+        await client.close()
+
+        with pytest.raises(ClientClosedError):
+            await call
+
+
+def test_given_a_fork_when_both_processes_call_then_each_has_a_connection_of_its_own() -> None:
+    """Two processes on one socket would read each other's answers."""
+    with (
+        ScriptedServer(
+            lambda number, frame: responses.encode_offsets_response(0, [number])
+        ) as server,
+        Client(server.address) as client,
+        client.producer() as producer,
+    ):
+        client.offsets("t")
+        child = os.fork()
+        if child == 0:
+            try:
+                producer.produce("t", b"x", partition=0)
+            except ClientClosedError:
+                producer.flush()
+                producer.close()
+                os._exit(client.offsets("t")[0])  # the server takes this when the parent is gone
+            os._exit(99)
+        client.close()
+        _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 1
+    assert server.connections == 2
 
 
 def test_given_append_at_elsewhere_when_answered_then_the_logs_end_is_told(
