@@ -1,7 +1,7 @@
 """The least that a server of the same kind can do: uvloop, BufferedProtocol, nothing else.
 
     sink    writes what comes in to a new file, answers 26 bytes for each frame
-    slices  answers each frame with the next mapped slice of 1 MiB of a file
+    slices  answers each frame with the next mapped slice of a file; `slices:16384` of so many bytes
     echo    answers each frame with a write of 12 bytes
     replies answers all frames of a read with one write of 12 bytes for each
 
@@ -24,7 +24,6 @@ import uvloop
 
 LENGTH = struct.Struct(">i")
 RECEIVE_BYTES = 256 * 1024
-SLICE_BYTES = 1024 * 1024
 ECHO = bytes(12)
 PRODUCE_ANSWER = bytes(26)
 """As long as the broker's answer to a PRODUCE."""
@@ -104,24 +103,27 @@ class Slices(Frames):
 
     mapped = memoryview(b"")
     position = 0
+    slice_bytes = 1024 * 1024
 
     def answer(self, frames: int) -> None:
         for _ in range(frames):
-            end = Slices.position + SLICE_BYTES
+            end = Slices.position + self.slice_bytes
             if end > len(self.mapped):
-                Slices.position, end = 0, SLICE_BYTES
-            head = LENGTH.pack(SLICE_BYTES + 2) + b"\0\0"
+                Slices.position, end = 0, self.slice_bytes
+            head = LENGTH.pack(self.slice_bytes + 2) + b"\0\0"
             self.transport.writelines([head, self.mapped[Slices.position : end]])
             Slices.position = end
 
 
 async def serve(kind: str, file: Path, ready: Path) -> None:
+    kind, _, size = kind.partition(":")
     protocol: type[Frames] = {"sink": Sink, "slices": Slices, "echo": Echo, "replies": Frames}[kind]
     if kind == "sink":
         Sink.descriptor = os.open(file, os.O_CREAT | os.O_RDWR | os.O_TRUNC)
     elif kind == "slices":
         descriptor = os.open(file, os.O_RDONLY)
         Slices.mapped = memoryview(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ))
+        Slices.slice_bytes = int(size or Slices.slice_bytes)
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     listening.listen(1024)

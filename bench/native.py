@@ -26,7 +26,11 @@ ECHO_BYTES = 12
 
 def run(table: Table, scale: float) -> None:
     """Run every scenario; `scale` 1.0 is the published size, less is a quick look."""
-    for scenario in (bulk_in, small_batches_in, bulk_out, single_messages, simple_formats, durable):
+    scenarios = (
+        bulk_in, small_batches_in, bulk_out, small_batches_out, single_messages, simple_formats,
+        durable,
+    )  # fmt: skip
+    for scenario in scenarios:
         print(f"{scenario.__name__.replace('_', ' ')}:", flush=True)
         with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as directory:
             scenario(table, Path(directory), scale)
@@ -67,7 +71,7 @@ def _add_cpu_row(
     name: str,
     ours: list[tuple[float, float]],
     floors: list[tuple[float, float]],
-    bar: float,
+    bar: float | None,
 ) -> None:
     (our_cpu, our_rate), (floor_cpu, floor_rate) = (
         tuple(statistics.median(column) for column in zip(*runs, strict=True))
@@ -93,62 +97,99 @@ def small_batches_in(table: Table, directory: Path, scale: float) -> None:
 
 
 def bulk_out(table: Table, directory: Path, scale: float) -> None:
+    _compare_out(table, "fetch, 1 MB", directory, MEGABYTE, 1000, int(2500 * scale), 1.5)
+
+
+def small_batches_out(table: Table, directory: Path, scale: float) -> None:
+    _compare_out(table, "fetch, 16 KB", directory, SIXTEEN_KB, 80, int(60_000 * scale), None)
+
+
+def _compare_out(
+    table: Table,
+    name: str,
+    directory: Path,
+    batch: bytes,
+    batch_messages: int,
+    requests: int,
+    bar: float | None,
+) -> None:
     """Fetch what lies in the page cache; the floor sends slices of the same segment file."""
     ours: list[tuple[float, float]] = []
     floors: list[tuple[float, float]] = []
-    batches = int(400 * max(scale, 0.1))
-    repeats = max(1, int(2500 * scale))
+    batches = min(400, requests)
     with processes.broker(directory, "topics.flush_policy=os") as server:
         generators.stream(server.port, [frames.create_topic()], 1, 1)
-        generators.stream(server.port, [frames.produce(MEGABYTE)], batches, 4)
-        asked = [frames.fetch(1000 * number) for number in range(batches)]
+        generators.stream(server.port, [frames.produce(batch)], batches, 4)
+        asked = [
+            frames.fetch(batch_messages * number, max_bytes=len(batch)) for number in range(batches)
+        ]
         segment = next((directory / "data" / "bench-0").glob("*.log"))
-        with processes.floor("slices", segment) as slices:
+        with processes.floor(f"slices:{len(batch)}", segment) as slices:
             for _ in range(ROUNDS):
                 for runs, target in ((ours, server), (floors, slices)):
                     runs.append(
                         _cpu_per_gb(
                             target,
-                            lambda: generators.stream(target.port, asked, repeats, 4)[1],
+                            lambda: generators.stream(target.port, asked, requests, 4)[1],
                         )
                     )
-    _add_cpu_row(table, "fetch, 1 MB", ours, floors, 1.5)
+    _add_cpu_row(table, name, ours, floors, bar)
 
 
 def single_messages(table: Table, directory: Path, scale: float) -> None:
     """200 B messages, one to a request, against a server that echoes 12 bytes."""
-    frame = frames.produce(SINGLE)
-    size = frames.PRODUCE_ANSWER_BYTES
+    produce, fetch = frames.produce(SINGLE), frames.fetch(500, max_bytes=len(SINGLE))
+    fetched_bytes = 6 + len(SINGLE)
     requests = int(400_000 * scale)
-    shapes: dict[str, Callable[[int, int], generators.Run]] = {
-        "200 B messages, pipelined": lambda port, answer: generators.pipelined(
-            port, frame, answer, requests, 100, connections=8
-        ),
-        "200 B messages, 100 connections": lambda port, answer: generators.closed_loop(
-            port, [frame] * 100, answer, requests // 2
-        ),
-    }
     with (
         processes.broker(directory, "topics.flush_policy=os") as server,
         processes.floor("echo", directory / "echo") as echo,
     ):
         generators.stream(server.port, [frames.create_topic()], 1, 1)
-        for name, drive in shapes.items():
-            ours, floors, cpu = [], [], []
-            for _ in range(ROUNDS):
-                before = server.cpu_seconds()
-                done = drive(server.port, size)
-                cpu.append((server.cpu_seconds() - before) / done.requests * 1e6)
-                ours.append(done.per_second)
-                floors.append(drive(echo.port, ECHO_BYTES).per_second)
-            our, floor = statistics.median(ours), statistics.median(floors)
-            table.add(
-                name,
-                f"{our:,.0f}/s, {statistics.median(cpu):.1f} CPU ms per thousand",
-                f"{floor:,.0f}/s",
-                ratio=our / floor,
-                at_least=0.35,
+        generators.stream(server.port, [produce], 1000, 100)
+        for name, frame, answer_bytes, share, bar in (
+            ("produce, 200 B", produce, frames.PRODUCE_ANSWER_BYTES, 1.0, 0.35),
+            ("fetch, 200 B", fetch, fetched_bytes, 0.5, None),
+        ):
+            _compare_requests(
+                table, name, server, echo, frame, answer_bytes, int(requests * share), bar
             )
+
+
+def _compare_requests(
+    table: Table,
+    name: str,
+    server: processes.Server,
+    echo: processes.Server,
+    frame: bytes,
+    answer_bytes: int,
+    requests: int,
+    bar: float | None,
+) -> None:
+    shapes: dict[str, Callable[[int, int], generators.Run]] = {
+        "pipelined": lambda port, answer: generators.pipelined(
+            port, frame, answer, requests, 100, connections=8
+        ),
+        "100 connections": lambda port, answer: generators.closed_loop(
+            port, [frame] * 100, answer, requests // 2
+        ),
+    }
+    for shape, drive in shapes.items():
+        ours, floors, cpu = [], [], []
+        for _ in range(ROUNDS):
+            before = server.cpu_seconds()
+            done = drive(server.port, answer_bytes)
+            cpu.append((server.cpu_seconds() - before) / done.requests * 1e6)
+            ours.append(done.per_second)
+            floors.append(drive(echo.port, ECHO_BYTES).per_second)
+        our, floor = statistics.median(ours), statistics.median(floors)
+        table.add(
+            f"{name}, {shape}",
+            f"{our:,.0f}/s, {statistics.median(cpu):.1f} CPU ms per thousand",
+            f"{floor:,.0f}/s",
+            ratio=our / floor,
+            at_least=bar,
+        )
 
 
 def simple_formats(table: Table, directory: Path, scale: float) -> None:

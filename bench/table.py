@@ -40,7 +40,7 @@ class Table:
         elif ratio is not None and at_least is not None:
             bar, is_met = f">= {at_least:g}", ratio >= at_least
         self.rows.append(Row(name, ours, floor, ratio, bar, is_met))
-        print(f"  {name}: {ours}" + (f"  ({ratio:.2f}, bar {bar})" if bar else ""), flush=True)
+        print(f"  {name}: {ours}" + (f"  (ratio {ratio:.2f} {bar})" if ratio else ""), flush=True)
 
     def markdown(self) -> str:
         lines = ["| what | Tidelog | floor | ratio | bar | met |", "|---|---|---|---|---|---|"]
