@@ -99,7 +99,12 @@ class AsyncClient:
             FetchTooLargeError: the first batch is larger than `response_bytes_max`.
         """
         source = FetchFrom(topic, partition, offset, max_bytes)
-        call = calls.fetch(source, min_bytes=min_bytes, max_wait_ms=max_wait_ms)
+        call = calls.fetch(
+            source,
+            min_bytes=min_bytes,
+            max_wait_ms=max_wait_ms,
+            response_bytes_max=self._response_bytes_max,
+        )
         return await self._call(call, max_wait_ms / 1000)
 
     async def multi_fetch(
@@ -112,7 +117,11 @@ class AsyncClient:
     ) -> list[FetchAnswer]:
         """Fetch from several partitions in one request; each answer has its own error code."""
         call = calls.multi_fetch(
-            sources, max_bytes=max_bytes, min_bytes=min_bytes, max_wait_ms=max_wait_ms
+            sources,
+            max_bytes=max_bytes,
+            min_bytes=min_bytes,
+            max_wait_ms=max_wait_ms,
+            response_bytes_max=self._response_bytes_max,
         )
         return await self._call(call, max_wait_ms / 1000)
 
@@ -137,7 +146,8 @@ class AsyncClient:
         starts = {
             number: await self._start(topic, number, start, ends[number]) for number in partitions
         }
-        cursor = Cursor(topic, starts, None if follow else ends, max_bytes)
+        stops = None if follow else ends
+        cursor = Cursor(topic, starts, stops, max_bytes, self._response_bytes_max)
         while not cursor.is_done:
             answers = await self._call(cursor.next_call(), cursor.wait_ms / 1000)
             for message in cursor.accept(answers):

@@ -102,7 +102,12 @@ class Client:
             FetchTooLargeError: the first batch is larger than `response_bytes_max`.
         """
         source = FetchFrom(topic, partition, offset, max_bytes)
-        call = calls.fetch(source, min_bytes=min_bytes, max_wait_ms=max_wait_ms)
+        call = calls.fetch(
+            source,
+            min_bytes=min_bytes,
+            max_wait_ms=max_wait_ms,
+            response_bytes_max=self._response_bytes_max,
+        )
         return self._call(call, max_wait_ms / 1000)
 
     def multi_fetch(
@@ -115,7 +120,11 @@ class Client:
     ) -> list[FetchAnswer]:
         """Fetch from several partitions in one request; each answer has its own error code."""
         call = calls.multi_fetch(
-            sources, max_bytes=max_bytes, min_bytes=min_bytes, max_wait_ms=max_wait_ms
+            sources,
+            max_bytes=max_bytes,
+            min_bytes=min_bytes,
+            max_wait_ms=max_wait_ms,
+            response_bytes_max=self._response_bytes_max,
         )
         return self._call(call, max_wait_ms / 1000)
 
@@ -159,7 +168,8 @@ class Client:
             partitions = [partition.partition for partition in info.partitions]
         ends = {number: self._offset_at(topic, number, calls.LATEST) for number in partitions}
         starts = {number: self._start(topic, number, start, ends[number]) for number in partitions}
-        cursor = Cursor(topic, starts, None if follow else ends, max_bytes)
+        stops = None if follow else ends
+        cursor = Cursor(topic, starts, stops, max_bytes, self._response_bytes_max)
         while not cursor.is_done:
             yield cursor.accept(self._call(cursor.next_call(), cursor.wait_ms / 1000))
 

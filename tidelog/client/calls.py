@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from protocol.errors import BatchTruncatedError, BrokerError, ErrorCode, FrameError
 from protocol.identifiers import Buffer
+from protocol.limits import RESPONSE_BYTES_MAX
 from protocol.native import requests, responses
 from protocol.native.request_types import EARLIEST_TIME, LATEST_TIME, MessageFormat
 from protocol.record_batch import check_batch, iterate_records
@@ -94,7 +95,13 @@ def append_at(
 # --- fetch ------------------------------------------------------------------------------------
 
 
-def fetch(source: FetchFrom, *, min_bytes: int = 1, max_wait_ms: int = 0) -> Call[FetchAnswer]:
+def fetch(
+    source: FetchFrom,
+    *,
+    min_bytes: int = 1,
+    max_wait_ms: int = 0,
+    response_bytes_max: int = RESPONSE_BYTES_MAX,
+) -> Call[FetchAnswer]:
     """Fetch from one partition; an error code is raised."""
 
     def parse(frame: memoryview) -> FetchAnswer:
@@ -106,7 +113,7 @@ def fetch(source: FetchFrom, *, min_bytes: int = 1, max_wait_ms: int = 0) -> Cal
         source.topic,
         source.partition,
         source.offset,
-        source.max_bytes,
+        _within(response_bytes_max, source.max_bytes, 0),
         min_bytes,
         max_wait_ms,
         MessageFormat.RECORD_BATCH,
@@ -115,7 +122,12 @@ def fetch(source: FetchFrom, *, min_bytes: int = 1, max_wait_ms: int = 0) -> Cal
 
 
 def multi_fetch(
-    sources: Sequence[FetchFrom], *, max_bytes: int, min_bytes: int = 1, max_wait_ms: int = 0
+    sources: Sequence[FetchFrom],
+    *,
+    max_bytes: int,
+    min_bytes: int = 1,
+    max_wait_ms: int = 0,
+    response_bytes_max: int = RESPONSE_BYTES_MAX,
 ) -> Call[list[FetchAnswer]]:
     """Fetch from several partitions; each answer carries its own error code."""
 
@@ -131,10 +143,17 @@ def multi_fetch(
             may_cut = may_cut or len(send.message_set) > 0
         return answers
 
+    max_bytes = _within(response_bytes_max, max_bytes, len(sources))
     request = requests.encode_multi_fetch(
         max_bytes, min_bytes, max_wait_ms, MessageFormat.RECORD_BATCH, sources
     )
     return Call([request], parse, too_large=_fetch_too_large(sources))
+
+
+def _within(response_bytes_max: int, max_bytes: int, sends: int) -> int:
+    """Return how many bytes of sets to ask for, so that the answer stays below what is buffered."""
+    overhead_bytes = 2 + sends * responses.MESSAGE_SET_SEND_HEADER_BYTES
+    return min(max_bytes, max(1, response_bytes_max - overhead_bytes))
 
 
 def _fetch_too_large(

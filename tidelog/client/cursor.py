@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from protocol.limits import RESPONSE_BYTES_MAX
 from tidelog.client import calls
 from tidelog.client.values import FetchAnswer, FetchFrom, Message
 
@@ -24,6 +25,7 @@ class Cursor:
         starts: Offset to begin at, by partition.
         stops: Offset to stop before, by partition; None follows the log for ever.
         max_bytes: Bound of one partition's part of an answer.
+        response_bytes_max: Bound of a whole answer.
     """
 
     def __init__(
@@ -32,8 +34,10 @@ class Cursor:
         starts: Mapping[int, int],
         stops: Mapping[int, int] | None,
         max_bytes: int = PARTITION_BYTES_MAX,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
     ) -> None:
         self._topic, self._max_bytes = topic, max_bytes
+        self._response_bytes_max = response_bytes_max
         self.positions = dict(starts)
         """The next offset of each partition: where a later reader would go on."""
         self._stops = stops
@@ -63,7 +67,12 @@ class Cursor:
             FetchFrom(self._topic, partition, self.positions[partition], self._max_bytes)
             for partition in turned
         ]
-        return calls.multi_fetch(sources, max_bytes=FETCH_BYTES_MAX, max_wait_ms=self.wait_ms)
+        return calls.multi_fetch(
+            sources,
+            max_bytes=FETCH_BYTES_MAX,
+            max_wait_ms=self.wait_ms,
+            response_bytes_max=self._response_bytes_max,
+        )
 
     def accept(self, answers: list[FetchAnswer]) -> list[Message]:
         """Move on past what came and return it.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from protocol.errors import BatchTruncatedError, BrokerError, ErrorCode
-from protocol.native import responses
+from protocol.native import requests, responses
 from protocol.record_batch import Record
 from protocol.record_batch_builder import build_batch
 from tests.support.scripted_server import Script, ScriptedServer
@@ -125,6 +125,26 @@ def test_given_an_answer_over_the_ceiling_when_read_then_refused_and_the_connect
     assert server.connections == 1
 
 
+def test_given_a_small_ceiling_when_fetched_then_no_more_is_asked_for_than_may_be_answered(
+    connect: Connect,
+) -> None:
+    """Only a first batch over the ceiling is too large: many small ones come in several answers."""
+    sources = [FetchFrom("t", number, 7) for number in range(3)]
+
+    def script(number: int, frame: bytes) -> bytes:
+        if number == 0:
+            return fetched()
+        return b"".join(responses.multi_message_set_send(0, [(0, [BATCH])] * 3))
+
+    client, server = connect(script, response_bytes_max=10_000)
+
+    client.fetch("t", 0, 7)
+    client.multi_fetch(sources)
+
+    assert 2 + requests.decode_fetch(server.requests[0])[3] == 10_000
+    assert 2 + 3 * 6 + requests.decode_multi_fetch(server.requests[1])[0] == 10_000
+
+
 def test_given_an_error_code_when_answered_then_an_exception_that_names_it(
     connect: Connect,
 ) -> None:
@@ -230,7 +250,7 @@ def test_given_a_late_answer_when_the_next_call_is_made_then_it_gets_its_own(
 def test_given_an_idle_connection_that_the_broker_closed_when_called_then_a_new_one_is_made() -> (
     None
 ):
-    """Also for a call that is not repeated: it was never sent. (An event loop notices by itself.)"""
+    """Also for a call that is not repeated: it was never sent. (An event loop notices itself.)"""
     with (
         ScriptedServer(
             lambda number, frame: responses.encode_status_response(0), closes_after={0}

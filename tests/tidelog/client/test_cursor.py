@@ -77,3 +77,11 @@ def test_given_an_error_in_one_partition_when_accepted_then_raised_and_no_positi
         cursor.accept([got(0, [0], 1), got(1, [], 0, ErrorCode.OFFSET_OUT_OF_RANGE)])
 
     assert cursor.positions == {0: 0, 1: 0}
+
+
+def test_given_a_ceiling_for_answers_when_asked_then_all_partitions_together_stay_below() -> None:
+    cursor = Cursor("t", {0: 0, 1: 0}, None, response_bytes_max=50_000)
+
+    request = bytes(cursor.next_call().parts[0])
+
+    assert 2 + 2 * 6 + decode_multi_fetch(memoryview(request)[4:])[0] == 50_000
