@@ -74,7 +74,6 @@ class Admission:
         self._per_address[address] -= 1
         if self._per_address[address] <= 0:
             del self._per_address[address]
-            self._quotas.pop(address, None)
 
     def quota(self, address: str) -> RequestQuota | None:
         """Return the request quota that the connections of an address share, if there is one."""
@@ -85,3 +84,9 @@ class Admission:
         if quota is None:
             quota = self._quotas[address] = RequestQuota(rate)
         return quota
+
+    def forget_quotas(self, now_s: float) -> None:
+        """Drop what is not needed any more; a client gets no new burst by connecting anew."""
+        for address, quota in list(self._quotas.items()):
+            if address not in self._per_address and quota.is_whole(now_s):
+                del self._quotas[address]

@@ -72,6 +72,7 @@ class Listener:
     def _watch_connections(self, loop: asyncio.AbstractEventLoop) -> None:
         """Renew the coarse clock and end connections that are idle or withhold a frame."""
         now_s = self._admission.now_s = time.monotonic()
+        self._admission.forget_quotas(now_s)
         for connection in list(self.connections):
             reason = connection.overdue(now_s)
             if reason is not None:

@@ -20,3 +20,9 @@ class RequestQuota:
         self._filled_at = now_s
         self._tokens -= requests
         return 0.0 if self._tokens >= 0 else -self._tokens / self.rate
+
+    def is_whole(self, now_s: float) -> bool:
+        """Whether all of the burst may be used again: then a new quota would be the same."""
+        if self._filled_at is None:
+            return True
+        return self._tokens + (now_s - self._filled_at) * self.rate >= self.rate

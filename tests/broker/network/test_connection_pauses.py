@@ -242,6 +242,25 @@ def test_given_a_read_that_fills_the_buffer_when_handled_then_others_have_their_
     assert under_test.transport.reading
 
 
+def test_given_a_quota_that_is_used_up_when_connected_anew_then_there_is_no_new_burst() -> None:
+    admission = Admission(ConnectionLimits(requests_per_second_max=10), lambda: 0.0)
+    first = ConnectionUnderTest(echo, admission=admission)
+
+    first.receive(framed(*[b"ab"] * 30))
+    first.connection.connection_lost(None)
+    admission.forget_quotas(1.0)
+    second = ConnectionUnderTest(echo, admission=admission)
+    second.receive(framed(b"ab"))
+    reading_too_early = second.transport.reading
+    second.connection.connection_lost(None)
+    admission.forget_quotas(4.0)
+    later = ConnectionUnderTest(echo, admission=admission)
+    later.receive(framed(*[b"ab"] * 10))
+
+    assert not reading_too_early
+    assert later.transport.reading
+
+
 def test_given_a_woken_waiter_that_is_gone_when_memory_comes_back_then_the_next_gets_it() -> None:
     admission = Admission(ConnectionLimits(in_flight_bytes_max=100_000))
     first, second, third = (
