@@ -1,9 +1,9 @@
 """Flusher: group commit. Drives the engine's flush tasks from the event loop.
 
-A group is every log that has something to flush. Its tasks run side by side in a small pool of
-threads that only sit in system calls; when the last one returns, the loop publishes what became
-durable, which answers the produces that wait. The next group starts one loop turn after that:
-whoever was just answered gets to join it. (Starting at once halves the throughput, measured.)
+A group is the logs that have something to flush, up to a number. Its tasks run side by side in a
+small pool of threads that only sit in system calls; when the last one returns, the loop publishes
+what became durable, which answers the produces that wait. The next group starts one loop turn after
+that: whoever was just answered gets to join it. (Starting at once halves the throughput, measured.)
 
 Under flush policy `commit` any unflushed byte wakes the flusher. Under the others a log is flushed
 when it says so: after `flush_messages` or `flush_ms`, or with too many bytes unflushed.
@@ -15,10 +15,13 @@ is acknowledged any more, by anybody, and the process ends (`on_fatal`).
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
+from heapq import heappop, heappush
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
 _log = structlog.get_logger("tidelog.flusher")
 
 THREADS_MAX: Final = 8
+
+GROUP_LOGS_MAX: Final = 256
+"""The others are of the next group: each log takes some descriptors, and time on the loop."""
 
 
 class _Group:
@@ -96,8 +102,11 @@ class Flusher:
         self._metrics, self._threads_max = metrics, threads_max
         self._on_fatal, self._on_flushed = on_fatal, on_flushed
         self._due: dict[PartitionLog, None] = {}
-        self._timed: dict[PartitionLog, None] = {}
+        self._timed: dict[PartitionLog, float] = {}  # when each is looked at
+        self._times: list[tuple[float, int, PartitionLog]] = []  # a heap, with old entries
+        self._timed_count = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_s = 0.0
         self._group: _Group | None = None
         self._start_is_scheduled = False
         self._idle_waiters: list[asyncio.Future[None]] = []
@@ -113,8 +122,7 @@ class Flusher:
             if self._group is None and not self._start_is_scheduled:
                 self._schedule_start()
         elif due_at is not None:
-            self._timed[log] = None
-            self._check_timed()
+            self._look_at(log, due_at)
         writeback = log.writeback_due()
         if writeback is not None:
             self._executor.submit(_start_writeback, *writeback)
@@ -164,6 +172,7 @@ class Flusher:
         """Start nothing any more."""
         self._due.clear()
         self._timed.clear()
+        self._times.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -176,7 +185,9 @@ class Flusher:
 
     def _start_group(self) -> None:
         self._start_is_scheduled = False
-        due, self._due = self._due, {}
+        due = list(islice(self._due, GROUP_LOGS_MAX))
+        for log in due:
+            del self._due[log]
         if self.failure is not None:
             self._tell_idle()
             return
@@ -186,6 +197,8 @@ class Flusher:
             if task is not None:
                 tasks.append((log, task))
         if not tasks:
+            if self._due and self.failure is None:
+                self._schedule_start()
             self._tell_idle()
             return
         jobs = min(len(tasks), self._threads_max)
@@ -237,23 +250,44 @@ class Flusher:
 
     # --- policies `interval` and `os` -----------------------------------------------------------
 
-    def _check_timed(self) -> None:
-        """Take what is due by now into the next group, and set the timer for what is due next."""
-        now_s = self._clock.monotonic()
-        next_s: float | None = None
-        for log in list(self._timed):
-            due_s = log.flush_due_at
-            if due_s is not None and due_s > now_s:
-                next_s = due_s if next_s is None else min(next_s, due_s)
-                continue
-            del self._timed[log]
-            if due_s is not None:
-                self._due[log] = None
+    def _look_at(self, log: PartitionLog, at_s: float) -> None:
+        """Ask a log at that time whether it is due, unless it is asked before."""
+        if at_s >= self._timed.get(log, math.inf):
+            return
+        self._timed[log] = at_s
+        self._timed_count += 1  # logs have no order
+        heappush(self._times, (at_s, self._timed_count, log))
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Have the timer fire for the log that is to be looked at first."""
+        at_s = self._times[0][0] if self._times else math.inf
         if self._timer is not None:
+            if at_s == self._timer_at_s:
+                return
             self._timer.cancel()
             self._timer = None
-        if next_s is not None:
-            self._timer = self._loop.call_later(next_s - now_s, self._check_timed)
+        if self._times:
+            self._timer_at_s = at_s
+            self._timer = self._loop.call_later(at_s - self._clock.monotonic(), self._check_timed)
+
+    def _check_timed(self) -> None:
+        """Take what is due by now into the next group, and set the timer for what is due next."""
+        self._timer = None
+        now_s = self._clock.monotonic()
+        while self._times and self._times[0][0] <= now_s:
+            at_s, _, log = heappop(self._times)
+            if self._timed.get(log) != at_s:
+                continue  # forgotten, or it was looked at earlier
+            del self._timed[log]
+            due_s = log.flush_due_at
+            if due_s is None:
+                continue
+            if due_s > now_s:
+                self._look_at(log, due_s)
+            else:
+                self._due[log] = None
+        self._set_timer()
         if self._due and self._group is None and not self._start_is_scheduled:
             self._schedule_start()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 from typing import Final
 
 import structlog
@@ -13,6 +14,27 @@ log = structlog.get_logger("tidelog.daemon")
 
 OTHER_FILES: Final = 256
 """Sockets that listen, the registry, small files, what libraries open."""
+
+
+IDLE_FILES_PART: Final = 8
+"""One part in so many of all descriptors for idle files, and one for mapped files, which before
+Python 3.13 hold one each."""
+
+PINNED_FILES_PART: Final = 2
+"""And one for files with unflushed bytes; the rest is for connections and all else."""
+
+FILES_MIN: Final = 16
+
+
+def files_fitting(part: int, directory_count: int, *, wanted: int = sys.maxsize) -> int:
+    """Return how many files of one kind each data directory may hold open, `wanted` at most.
+
+    One part in `part` of what the process may have open, shared by the directories.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    return min(wanted, max(FILES_MIN, soft // part // directory_count))
 
 
 def open_files_wanted(config: Config) -> int:

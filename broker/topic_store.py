@@ -25,6 +25,7 @@ from broker.data_directories import (
     make_directory,
     missing_directories,
 )
+from broker.process_limits import IDLE_FILES_PART, PINNED_FILES_PART, files_fitting
 from broker.start_plan import FoundPartition, StartPlan, plan_start
 from broker.storage.disk import storage_errors
 from broker.storage.index_cache import IndexCache
@@ -82,9 +83,11 @@ class TopicStore:
         self.paths = [Path(path).absolute() for path in storage.data_dirs]
         self._allow_missing = {Path(path).absolute() for path in config.daemon.allow_missing_dirs}
         self._registry_path = registry_path or self.paths[0] / FILE_NAME
+        fitting = partial(files_fitting, directory_count=len(self.paths))
         self._options = StorageOptions(
-            open_files_max=storage.open_files_max,
-            mapped_files_max=storage.mapped_files_max,
+            open_files_max=fitting(IDLE_FILES_PART, wanted=storage.open_files_max),
+            pinned_files_max=fitting(PINNED_FILES_PART),
+            mapped_files_max=fitting(IDLE_FILES_PART, wanted=storage.mapped_files_max),
             map_files=maps_files,
             index_cache_bytes=storage.index_cache_bytes,
             retention_check_ms=storage.retention_check_ms,

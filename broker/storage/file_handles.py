@@ -3,7 +3,8 @@
 Files are opened when asked for; beyond `open_files_max` the least recently used idle one is closed.
 A pinned file is never closed. Pinned is what has unflushed bytes, a running sync or a running read:
 *the descriptor that wrote is the one that syncs*, because one opened after a failed write-back was
-reported once says OK over lost data. Pinned files are counted, but none is refused for the bound.
+reported once says OK over lost data. Pinned files are counted; they may exceed that bound, but not
+`pinned_files_max`, which keeps descriptors for those who must not go without (`OsDisk`).
 
 Not thread-safe: the event loop owns it. A thread gets a file that was pinned for it on the loop.
 """
@@ -11,6 +12,7 @@ Not thread-safe: the event loop owns it. A thread gets a file that was pinned fo
 from __future__ import annotations
 
 import errno
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -52,6 +54,7 @@ class FileHandles:
         "monotonic",
         "observe_flush_seconds",
         "open_files_max",
+        "pinned_files_max",
     )
 
     def __init__(
@@ -59,6 +62,7 @@ class FileHandles:
         disk: Disk,
         open_files_max: int = OPEN_FILES_MAX,
         *,
+        pinned_files_max: int = sys.maxsize,
         mapped_files_max: int = MAPPED_FILES_MAX,
         observe_flush_seconds: Callable[[float], None] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -71,6 +75,7 @@ class FileHandles:
         assert open_files_max >= 1
         self.disk = disk
         self.open_files_max = open_files_max
+        self.pinned_files_max = pinned_files_max
         self.mapped_files = MappedFiles(mapped_files_max)
         self.observe_flush_seconds = observe_flush_seconds
         self.monotonic = monotonic
@@ -82,6 +87,11 @@ class FileHandles:
     def open_files(self) -> int:
         """How many files are open now."""
         return len(self._idle) + len(self._pinned) + len(self._forgotten)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether pinned files alone fill the bound: who holds one for long should flush it."""
+        return len(self._pinned) > self.open_files_max
 
     def get(self, path: Path, *, create: bool = False) -> DiskFile:
         """Return the file, open; it may be closed again by the next call of any method.
@@ -103,11 +113,17 @@ class FileHandles:
         return file
 
     def pin(self, path: Path, *, create: bool = False) -> DiskFile:
-        """Return the file, open until it has been given to `unpin` as often as pinned."""
+        """Return the file, open until it has been given to `unpin` as often as pinned.
+
+        Raises:
+            OSError: as `get`; EMFILE if `pinned_files_max` are.
+        """
         pinned = self._pinned.get(path)
         if pinned is not None:
             pinned.count += 1
             return pinned.file
+        if len(self._pinned) >= self.pinned_files_max:
+            raise OSError(errno.EMFILE, "Too many files have unflushed bytes", str(path))
         file = self.get(path, create=create)
         del self._idle[path]
         self._pinned[path] = _Pinned(file)

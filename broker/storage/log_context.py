@@ -56,6 +56,7 @@ class LogContext:
         handles = FileHandles(
             disk,
             options.open_files_max,
+            pinned_files_max=options.pinned_files_max,
             mapped_files_max=options.mapped_files_max if options.map_files else 0,
             observe_flush_seconds=observe_flush_seconds,
             monotonic=clock.monotonic,

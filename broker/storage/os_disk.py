@@ -7,11 +7,14 @@ lacks (sync_file_range, mincore, posix_fadvise outside Linux) is a hint that is 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import mmap
 import os
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +28,9 @@ DIRECTORY_MODE: Final = 0o700
 
 SYNC_FILE_RANGE_WRITE: Final = 2
 """sync_file_range(2): start writing out dirty pages that are not being written yet."""
+
+OPEN_TRIES: Final = 5_000
+OPEN_WAIT_S: Final = 0.001
 
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
 _PAGE_BYTES: Final = mmap.PAGESIZE
@@ -160,6 +166,49 @@ class OsFile:
             os.close(descriptor)
 
 
+class _DirectoryOpener:
+    """Opens directories to be synced, one at a time, with a descriptor kept back for it.
+
+    A process out of descriptors must not take a directory that cannot be opened for one that cannot
+    be synced, which would be its end. If another thread is quicker, it waits for one to come free.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spare = -1
+        self._keep_spare()
+
+    def _keep_spare(self) -> None:
+        with contextlib.suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def open(self, path: Path) -> int:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        with self._lock:
+            for _ in range(OPEN_TRIES):
+                try:
+                    return os.open(path, flags)
+                except OSError as error:
+                    if error.errno not in {errno.EMFILE, errno.ENFILE}:
+                        raise
+                if self._spare < 0:
+                    time.sleep(OPEN_WAIT_S)
+                    continue
+                os.close(self._spare)
+                self._spare = -1
+            return os.open(path, flags)
+
+    def close(self, descriptor: int) -> None:
+        os.close(descriptor)
+        if self._spare < 0:
+            with self._lock:
+                if self._spare < 0:
+                    self._keep_spare()
+
+
+_directories = _DirectoryOpener()
+
+
 class OsDisk:
     """The machine's file system. It has no state: all objects of it are alike."""
 
@@ -205,14 +254,14 @@ class OsDisk:
         os.utime(path, ns=(timestamp_ms * 1_000_000, timestamp_ms * 1_000_000))
 
     def sync_directory(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = _directories.open(path)
         try:
             os.fsync(descriptor)
         except OSError as error:
             if error.errno != errno.EINVAL:  # a file system that has no sync of directories
                 raise
         finally:
-            os.close(descriptor)
+            _directories.close(descriptor)
 
     def free_bytes(self, path: Path) -> int:
         status = os.statvfs(path)

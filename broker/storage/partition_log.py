@@ -160,6 +160,8 @@ class PartitionLog:
         """Commit what was appended at once (policies `interval` and `os`)."""
         if active.size_bytes >= self.unflushed.writeback_at:
             self.listener.unflushed(self)
+        if self._context.handles.is_crowded:
+            self.unflushed.flush_now()
         self.watermark.move_to(self.log_end_offset)
 
     def roll(self) -> LogSegment:
@@ -202,10 +204,9 @@ class PartitionLog:
         return self.unflushed.due_at
 
     def flush_task(self) -> FlushTask | None:
-        """Return a flush of all there is, to be run in a thread; None: nothing, or not now.
+        """Return a flush of all there is, to be run in a thread; None: nothing, or one is out.
 
-        At most one is out at a time. It goes back to `flush_completed` or `flush_failed`.
-        """
+        It goes back to `flush_completed` or `flush_failed`."""
         try:
             return None if self._refusal else self.unflushed.begin()
         except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,8 @@ class StorageOptions:
 
     open_files_max: int = OPEN_FILES_MAX
     """Files held open per data directory; those with unflushed bytes may exceed it."""
+    pinned_files_max: int = sys.maxsize
+    """Files with unflushed bytes held open per data directory; beyond it appends are refused."""
     mapped_files_max: int = MAPPED_FILES_MAX
     """Sealed segments mapped for sending, per data directory."""
     map_files: bool = True

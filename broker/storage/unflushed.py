@@ -117,6 +117,12 @@ class Unflushed:
         self.is_noted = due_at == DUE_NOW
         self._log.listener.unflushed(self._log)
 
+    def flush_now(self) -> None:
+        """Have what there is flushed at once under any policy: its files are held open for it."""
+        if not self.is_noted:
+            self.due_at, self.is_noted = DUE_NOW, True
+            self._log.listener.unflushed(self._log)
+
     def _due_at(self) -> float | None:
         log = self._log
         if self.size_bytes and self._first_at is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.flusher import Flusher
+from broker.flusher import GROUP_LOGS_MAX, Flusher
 from broker.metrics import FlushMetrics
 from broker.storage.flush import DUE_NOW
 from tests.support.manual_loop import HeldExecutor, ManualLoop
@@ -131,6 +131,39 @@ def test_given_more_logs_than_threads_when_flushed_then_all_are_synced_by_so_man
     bench.loop.close()
 
 
+def test_given_more_logs_than_a_group_takes_when_flushed_then_the_next_group_takes_the_rest(
+    bench: Bench,
+):
+    logs = [bench.log() for _ in range(GROUP_LOGS_MAX + 3)]
+    for log in logs:
+        log.append()
+    flushing = bench.loop.create_task(bench.flusher.flush_all(logs))  # type: ignore[arg-type]
+    bench.loop.settle()
+
+    bench.disk.release()
+    bench.loop.settle()
+    was_done = flushing.done()
+    bench.disk.release()
+    bench.loop.settle()
+
+    assert bench.groups == [logs[:GROUP_LOGS_MAX], logs[GROUP_LOGS_MAX:]]
+    assert (was_done, flushing.done()) == (False, True)
+
+
+def test_given_logs_with_nothing_to_flush_first_when_flushed_then_those_behind_are_too(
+    bench: Bench,
+):
+    idle, behind = [bench.log() for _ in range(GROUP_LOGS_MAX)], bench.log()
+    behind.written = 1
+    flushing = bench.loop.create_task(bench.flusher.flush_all([*idle, behind]))  # type: ignore[list-item]
+    bench.disk.follow()
+
+    bench.loop.settle()
+
+    assert flushing.done()
+    assert behind.durable == 1
+
+
 def test_given_a_group_under_way_when_appended_then_nothing_joins_it(bench: Bench):
     first, second = bench.log(), bench.log()
     first.append()
@@ -191,6 +224,45 @@ def test_given_a_nearer_time_when_told_then_the_timer_follows(bench: Bench):
     bench.loop.settle()
 
     assert (late.durable, soon.durable) == (0, 1)
+
+
+def test_given_a_log_that_became_due_later_when_its_time_comes_then_it_is_asked_again(bench: Bench):
+    log = bench.log()
+    log.append(due_at=bench.loop.time() + 1)
+    log.flush_due_at = bench.loop.time() + 2  # flushed for another reason, and written to
+
+    bench.loop.advance(1_999)
+    early = len(bench.disk.jobs)
+    bench.loop.advance(2)
+    bench.disk.release()
+    bench.loop.settle()
+
+    assert (early, log.durable) == (0, 1)
+
+
+def test_given_many_timed_logs_when_told_then_each_costs_the_same(bench: Bench):
+    """R37: with thousands of quiet logs the loop has other things to do than to count them."""
+    now_s = bench.loop.time()
+    asked: list[FakeLog] = []
+
+    class CountingLog(FakeLog):
+        @property
+        def flush_due_at(self) -> float | None:
+            asked.append(self)
+            return self.__dict__["due_at"]  # type: ignore[no-any-return]
+
+        @flush_due_at.setter
+        def flush_due_at(self, due_at: float | None) -> None:
+            self.__dict__["due_at"] = due_at
+
+    logs = [CountingLog(bench.flusher) for _ in range(100)]
+    for number, log in enumerate(logs):
+        log.append(due_at=now_s + 1 + number / 100)
+    bench.disk.follow()
+    bench.loop.advance(2_001)
+
+    assert [log.durable for log in logs] == [1] * 100
+    assert len(asked) <= 3 * len(logs)
 
 
 def test_given_a_log_without_due_time_when_told_then_nothing_is_flushed(bench: Bench):

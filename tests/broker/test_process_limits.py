@@ -55,3 +55,23 @@ def test_given_a_refusal_when_raised_then_it_is_told_and_no_error(limits, monkey
 
     assert len(logs) == 2
     assert limits == [256, 10**6]
+
+
+@pytest.mark.parametrize(
+    ("soft", "directories", "fitting"),
+    [
+        (256, 1, 32),
+        (256, 2, 16),
+        (64, 1, process_limits.FILES_MIN),
+        (10**6, 1, 1_000),
+        (resource.RLIM_INFINITY, 1, 1_000),
+    ],
+)
+def test_given_a_limit_when_files_are_shared_out_then_idle_ones_leave_room(
+    limits, soft, directories, fitting
+):
+    limits[:] = [soft, soft]
+
+    files = process_limits.files_fitting(process_limits.IDLE_FILES_PART, directories, wanted=1_000)
+
+    assert files == fitting

@@ -51,6 +51,22 @@ def test_given_a_full_cache_when_another_is_opened_then_the_least_recently_used_
     assert handles.get(path(1)) is not second
 
 
+def test_given_as_many_pinned_as_may_be_when_another_is_then_it_is_refused_until_one_goes() -> None:
+    """Descriptors are left for those who cannot do without, such as a sync of a directory."""
+    handles = FileHandles(disk_with_files(3), 1, pinned_files_max=2)
+    first = handles.pin(path(0))
+    handles.pin(path(1))
+
+    with pytest.raises(OSError) as raised:
+        handles.pin(path(2))
+    again = handles.pin(path(0))
+    handles.unpin(first)
+    handles.unpin(again)
+
+    assert raised.value.errno == errno.EMFILE
+    assert handles.pin(path(2)).path == path(2)
+
+
 def test_given_pinned_files_when_the_cache_is_full_then_they_stay_open() -> None:
     """The descriptor that wrote is the one that syncs."""
     handles = FileHandles(disk_with_files(10), 2)

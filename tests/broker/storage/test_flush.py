@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from itertools import pairwise
+from uuid import UUID
 
 import pytest
 
@@ -13,6 +14,7 @@ from broker.storage.log_config import FlushPolicy, LogConfig
 from broker.storage.partition_log import PartitionLog
 from broker.storage.storage_options import StorageOptions
 from protocol.errors import StorageError
+from protocol.identifiers import TopicPartition
 from tests.support.log_storage import SMALL_SEGMENTS, LogStorage, batch
 
 BROKEN = OSError(errno.EIO, os.strerror(errno.EIO))
@@ -297,3 +299,26 @@ def test_given_too_few_descriptors_when_flushing_then_small_files_wait_and_the_l
     storage.log.flush()
 
     assert storage.disk.is_durable(storage.path / "partition.metadata")
+
+
+# --- few descriptors ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", [OS, INTERVAL])
+def test_given_more_held_files_than_the_bound_when_appended_then_each_is_flushed(config):
+    """Policies that may not flush for hours must not hold a descriptor per partition so long."""
+    storage = LogStorage(config, options=StorageOptions(open_files_max=2))
+    directory = storage.directory
+    logs = [storage.log] + [
+        directory.create_log(TopicPartition("more", number), UUID(int=7), config)
+        for number in range(4)
+    ]
+    listeners = [Listener(log) for log in logs]
+
+    for log in logs:
+        log.append(batch(b"a"))
+
+    assert [DUE_NOW in listener.due for listener in listeners] == [False] * 2 + [True] * 3
+    for log in logs:
+        log.flush()
+    assert [log.durable_offset for log in logs] == [1] * 5

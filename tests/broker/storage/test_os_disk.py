@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -149,6 +151,29 @@ HOLDER = """
     print("locked", flush=True)
     sys.stdin.read()
 """
+
+
+def test_given_no_descriptor_left_when_a_directory_is_synced_then_it_still_can_be(
+    tmp_path: Path,
+) -> None:
+    """Else a burst of new partitions would look like a failed sync, and end the broker."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/dev/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
+    taken: list[int] = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(tmp_path, os.O_RDONLY)
+
+        for _ in range(2):  # what it took is kept back again
+            OsDisk().sync_directory(tmp_path)
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_given_another_process_when_it_locks_then_it_is_named_until_it_is_killed(
