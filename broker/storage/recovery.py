@@ -8,7 +8,8 @@ Passes, each idempotent, so that a crash inside recovery is recovered by the nex
    every batch is checked, indexes are built anew; then what was found is judged (`is_damage`).
    A torn tail is cut, with the segments behind it. Damage is left as it is, and appends go on
    behind it: acknowledged bytes are never cut.
-3. Everything that is kept is synced: only then may the high watermark be set to the log end.
+3. Everything that is kept is synced, unless that is known to have been done: only then may the high
+   watermark be set to the log end.
 """
 
 from __future__ import annotations
@@ -156,7 +157,8 @@ class _Recovery:
             break
         self._go_on_after_the_end(log_end_offset)
         log_end_offset = max(log_end_offset, self.kept[-1].base_offset)
-        self._sync()
+        if not self._is_known_durable(log_end_offset):
+            self._sync()
         return Recovered(
             tuple(self.kept), log_end_offset, tuple(self.damage), self.checked_bytes,
             self.cut_bytes, tuple(self.epochs),
@@ -280,6 +282,17 @@ class _Recovery:
         last.activate()
         for segment in self.kept[:-1]:
             segment.records.seal()
+
+    def _is_known_durable(self, log_end_offset: int) -> bool:
+        """Whether all that is kept was synced before the stop, and nothing of it was changed.
+
+        So it is with most logs: a sync each would take seconds with a thousand of them. The name of
+        an empty last segment may be missing yet, and the log start lifts offsets without a sync.
+        """
+        hints, last = self.hints, self.kept[-1]
+        known = min(hints.recovery_point or 0, hints.durable_offset or 0)
+        is_synced = max(last.base_offset, hints.log_start_offset) < log_end_offset <= known
+        return is_synced and last.size_bytes > 0 and not (self.cut_bytes or self.damage)
 
     def _sync(self) -> None:
         """Make all durable that is kept, and was not known to be: files, then their names."""

@@ -246,6 +246,51 @@ def test_given_a_first_segment_that_was_never_durable_when_it_is_lost_then_the_o
 # --- damage ---------------------------------------------------------------------------------------
 
 
+def syncs_of_a_start(storage: LogStorage) -> list[str]:
+    """What a start after kill -9 has synced of the partition, by name."""
+    storage.disk.kill()
+    before = len(storage.disk.operations)
+    storage.restarted()
+    synced = [each for each in storage.disk.operations[before:] if each.name.startswith("sync")]
+    return [each.path.name for each in synced if storage.path in (each.path, each.path.parent)]
+
+
+def test_given_all_was_synced_and_checkpointed_when_started_then_it_is_not_synced_again():
+    """R31: with a thousand idle logs these syncs would be most of an unclean start."""
+    storage = filled()
+    storage.directory.checkpoint()
+
+    assert syncs_of_a_start(storage) == []
+    assert storage.log.durable_offset == 9
+
+
+def test_given_bytes_above_the_recovery_point_when_started_then_they_are_synced():
+    storage = filled()
+    storage.directory.checkpoint()
+    storage.append(b"9")
+
+    assert storage.path.name in syncs_of_a_start(storage)
+    assert storage.disk.is_durable(storage.path / log_file_name(8))
+
+
+def test_given_a_new_segment_without_a_name_on_disk_when_started_then_its_name_is_synced():
+    """All offsets were durable; the file that the next ones go to was not."""
+    storage = filled()
+    storage.directory.checkpoint()
+    storage.log.roll()
+
+    assert storage.path.name in syncs_of_a_start(storage)
+    assert storage.disk.is_durable(storage.path / log_file_name(9))
+
+
+def test_given_a_new_log_without_a_name_on_disk_when_started_then_its_name_is_synced():
+    storage = LogStorage()
+    storage.directory.checkpoint()
+
+    assert storage.path.name in syncs_of_a_start(storage)
+    assert storage.disk.is_durable(storage.path / log_file_name(0))
+
+
 def test_given_a_flipped_bit_below_the_durable_offset_when_started_then_nothing_is_cut():
     """Damage: the file stays as it is, reads inside say which offset is good again."""
     storage = filled()
