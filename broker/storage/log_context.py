@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from broker.clock import Clock
 from broker.storage.disk import Disk
@@ -13,13 +14,16 @@ from broker.storage.log_config import LogConfig
 from broker.storage.segment import LogSegment
 from broker.storage.storage_options import StorageOptions
 
+if TYPE_CHECKING:
+    from broker.storage.log_trimmer import LogTrimmer
+
 
 class LogContext:
     """Disk, clock, caches and options; owned by the event loop."""
 
     __slots__ = (
-        "bytes_since_checkpoint", "clock", "disk", "handles", "index_cache", "is_checkpoint_due",
-        "options",
+        "bytes_since_checkpoint", "clock", "deleting", "disk", "handles", "index_cache",
+        "is_checkpoint_due", "options",
     )  # fmt: skip
 
     def __init__(
@@ -41,6 +45,9 @@ class LogContext:
         or its start was moved."""
         self.bytes_since_checkpoint = 0
         """Flushed, in all logs; many of them make the next checkpoint due too."""
+        self.deleting: dict[LogTrimmer, None] = {}
+        """Of the logs with deleted segments that are not gone for good: few of many, to be looked
+        at some times a second."""
 
     @classmethod
     def with_caches(

@@ -284,9 +284,9 @@ class LogDirectory:
     def unlink_task(self, now: float) -> UnlinkTask | None:
         """Return what may be unlinked: segments after their delay (`now` is monotonic), logs."""
         paths: list[Path] = []
-        for log in self.logs.values():
-            if log.trimmer.deleted:
-                paths += log.trimmer.deleted.take_due(now)
+        for trimmer in self.context.deleting:
+            if trimmer.deleted:
+                paths += trimmer.deleted.take_due(now)
         directories, self._doomed = self._doomed, []
         if not paths and not directories:
             return None
@@ -294,9 +294,10 @@ class LogDirectory:
 
     def unlink_done(self, task: UnlinkTask) -> None:
         """An unlink task has run."""
-        for log in self.logs.values():
-            if not log.trimmer.deleted.is_settled:
-                log.trimmer.deleted.unlinked(task)
+        for trimmer in list(self.context.deleting):
+            trimmer.deleted.unlinked(task)
+            if trimmer.deleted.is_settled:
+                del self.context.deleting[trimmer]
 
     def checkpoint_task(self) -> CheckpointTask:
         """Take a snapshot of what the checkpoint files should say; its `run` may be in a thread."""
@@ -309,9 +310,8 @@ class LogDirectory:
 
         If it has failed, some all the same: on a full disk, deleting has to go on.
         """
-        for topic_partition, log in self.logs.items():
-            log_start_offset = task.log_start_of(topic_partition) if task.is_written else None
-            log.trimmer.rename_deleted(log_start_offset)
+        for trimmer in self.context.deleting:
+            trimmer.rename_deleted(task)
 
     def checkpoint(self) -> None:
         """Write the checkpoint files, in place.

@@ -18,6 +18,7 @@ from protocol.identifiers import NO_TIMESTAMP
 from protocol.stored.file_names import CLEANED_SUFFIX
 
 if TYPE_CHECKING:
+    from broker.storage.checkpoint import CheckpointTask
     from broker.storage.log_context import LogContext
     from broker.storage.partition_log import PartitionLog
     from broker.storage.segment import LogSegment
@@ -123,22 +124,24 @@ class LogTrimmer:
             )
             log.damage.pop(segment.base_offset, None)
             self.deleted.add(segment)
+        self._context.deleting[self] = None
         self._context.is_checkpoint_due = True
         return count
 
-    def rename_deleted(self, log_start_offset: int | None) -> None:
+    def rename_deleted(self, checkpoint: CheckpointTask) -> None:
         """Rename what was deleted below a log start that will outlive a crash.
 
         Args:
-            log_start_offset: None: it could not be checkpointed; then one segment only.
+            checkpoint: It has run; if it could not be written, one segment goes only.
         """
         if not self.deleted.has_unrenamed:
             return
-        delay_ms = self._log.config.file_delete_delay_ms
-        if log_start_offset is None:
-            self.deleted.rename_oldest(delay_ms)
+        log = self._log
+        delay_ms = log.config.file_delete_delay_ms
+        if checkpoint.is_written:
+            self.deleted.rename_below(checkpoint.log_start_of(log.topic_partition), delay_ms)
         else:
-            self.deleted.rename_below(log_start_offset, delay_ms)
+            self.deleted.rename_oldest(delay_ms)
 
     # --- the end ------------------------------------------------------------------------------
 
@@ -209,6 +212,7 @@ class LogTrimmer:
         for segment in reversed(gone):
             log.unflushed.remove_sealed(segment)
             log.damage.pop(segment.base_offset, None)
+            self._context.deleting[self] = None
             self.deleted.add_renamed(segment, log.config.file_delete_delay_ms)
         self._context.disk.sync_directory(log.directory)
 

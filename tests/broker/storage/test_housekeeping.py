@@ -146,3 +146,21 @@ def test_given_a_sync_of_the_durable_offsets_that_fails_when_run_then_the_caller
 
     with pytest.raises(OSError, match="Input/output"):
         housekeeping.run_due(now(storage))
+
+
+def test_given_deleted_segments_when_they_are_gone_then_their_log_is_looked_at_no_more():
+    """R39: of thousands of logs only those with something to unlink are asked for it."""
+    storage, housekeeping = started()
+    deleting = storage.directory.context.deleting
+    assert not deleting
+    storage.clock.advance(ms=10_000)
+    storage.log.delete_old_segments(storage.clock.now_ms())
+    waited = len(deleting)
+
+    for _ in range(2):  # checkpointed and renamed, then unlinked
+        storage.clock.advance(ms=storage.config.file_delete_delay_ms)
+        housekeeping.run_due(now(storage))
+
+    assert waited == 1
+    assert not deleting
+    assert not [name for name in storage.names() if name.endswith(".deleted")]
