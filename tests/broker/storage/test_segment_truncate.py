@@ -126,6 +126,22 @@ def test_given_bytes_since_the_last_entry_when_truncated_then_they_are_zeroed(of
     assert segment.offset_index.last_offset == 9
 
 
+def test_given_a_cut_when_appended_then_bytes_count_towards_an_entry_from_there():
+    """R25: the bytes that are left since the last entry count no more."""
+    batches = run(6)
+    segment = Workbench().create()
+    fill(segment, batches[:3])  # the third has an entry
+
+    segment.truncate_to(4)
+    entries_after_the_cut = segment.offset_index.entries
+    fill(segment, batches[2:4])
+    entries_after_two = segment.offset_index.entries
+    fill(segment, batches[4:5])
+
+    assert (entries_after_the_cut, entries_after_two) == (0, 0)
+    assert segment.offset_index.last_offset == 9
+
+
 def test_given_an_append_of_several_batches_when_cut_in_its_middle_then_its_entry_goes():
     """R25, R19: the entry names the last offset of what was appended at once."""
     (first,) = run(1)
