@@ -43,7 +43,7 @@ def _addresses(host: str, setting: str) -> list[tuple[socket.AddressFamily, str]
         return [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: no name that DNS could hold
         raise ConfigError(setting, f"{host!r} does not resolve: {error}") from error
     unique = dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found)
     return [pair for pair in unique if pair[0] in (socket.AF_INET, socket.AF_INET6)]

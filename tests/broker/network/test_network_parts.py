@@ -99,6 +99,9 @@ def test_given_a_port_in_use_when_bound_then_the_error_names_setting_and_port() 
             bind_all("127.0.0.1", port, "listeners.native_port")
 
 
-def test_given_a_name_that_does_not_resolve_when_bound_then_a_config_error_says_so() -> None:
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 64, "a..b"])
+def test_given_a_name_that_does_not_resolve_when_bound_then_a_config_error_says_so(
+    host: str,
+) -> None:
     with pytest.raises(ConfigError, match="does not resolve"):
-        bind_all("no-such-host.invalid", 0, "listeners.host")
+        bind_all(host, 0, "listeners.host")
