@@ -229,6 +229,13 @@ class TopicStore:
             await self._in_registry(registry.set_partition_count, entry.name, entry.partition_count)
             self.entries[entry.name] = entry
         for topic_partition, entry in plan.create:
+            refusals = (
+                directory.refuse_lost_log(topic_partition, entry.topic_id)
+                for directory in self.directories.present
+            )
+            if any(refusals):
+                _log.error("partition not available", partition=str(topic_partition))
+                continue
             _log.warning("partition made, empty: there was none", partition=str(topic_partition))
             self._create_logs(entry, [topic_partition.partition])
         for topic_partition in plan.unavailable:

@@ -250,6 +250,25 @@ class LogDirectory:
         self.logs.update((log.topic_partition, log) for log in logs)
         return logs
 
+    def refuse_lost_log(self, topic_partition: TopicPartition, topic_id: UUID) -> bool:
+        """Whether a log that is not here was, and had durable records; then it is unavailable.
+
+        It is remembered: an empty one in its place would give its offsets to other records.
+
+        Raises:
+            OSError: a sync failed: final.
+        """
+        durable_offset = self._known_durable.get((topic_id, topic_partition.partition), 0)
+        if not durable_offset:
+            return False
+        self.unavailable[topic_partition] = (
+            f"its directory is gone, with what it held up to offset {durable_offset}: "
+            "bring it back, or delete the topic"
+        )
+        self.durable_offsets.add(topic_id, topic_partition.partition, durable_offset)
+        self.durable_offsets.write_and_sync()
+        return True
+
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Delete one log; as `delete_logs`."""
         self.delete_logs([topic_partition])

@@ -120,6 +120,32 @@ def test_given_a_row_without_directories_when_started_then_they_are_made(machine
         assert broker.partition("logs", 1).log.log_end_offset == 0
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_given_durable_records_whose_directory_is_gone_when_started_then_it_is_never_empty(
+    machine: Machine, clean: bool
+):
+    """Readers would be told "empty", and acknowledged offsets given to other records."""
+    broker = machine.broker().open()
+    broker.create_topic("logs", 2)
+    for number in range(2):
+        broker.produce("logs", batch(b"a", b"b"), partition=number, acks=-1)
+    if clean:
+        broker.close()
+    else:
+        broker.kill()
+        machine.disk.kill()
+    machine.disk.rename(Path("/data/logs-1"), Path("/away"))
+
+    for _ in range(2):  # it stays known
+        with machine.broker() as broker:
+            assert broker.fetch("logs", 0, partition=1).error == ErrorCode.KAFKA_STORAGE_ERROR
+            assert broker.partition("logs", 0).log.high_watermark == 2
+            assert any("logs-1" in sentence for sentence in broker.manager.degraded())
+    machine.disk.rename(Path("/away"), Path("/data/logs-1"))
+    with machine.broker() as broker:
+        assert broker.partition("logs", 1).log.high_watermark == 2
+
+
 def test_given_a_directory_of_another_program_when_started_then_its_topics_are_adopted(
     machine: Machine, tmp_path: Path
 ):
