@@ -204,18 +204,21 @@ class FetchRequest:
         return pending
 
     def wake(self) -> None:
-        """Look again; answer if it is enough."""
-        looked = self._look()
-        if self._is_enough(looked):
+        """Look again; answer, when the turn is here, if it is enough."""
+        if self._is_enough(self._look()):
             self._stop_waiting()
-            self._respond(self._send(looked))
+            self._answer_in_turn()
 
     def _time_is_over(self) -> None:
         self._timer = None
         self._max_wait_ms = 0
         if self._task is None:  # else an answer is being made
             self._stop_waiting()
-            self._respond(self._send(self._look()))
+            self._answer_in_turn()
+
+    def _answer_in_turn(self) -> None:
+        assert self._pending is not None, "only what waits has to be answered later"
+        self._pending.when_first(lambda: self._respond(self._send(self._look())))
 
     def _stop_waiting(self) -> None:
         waits_on, self._waits_on = self._waits_on, []

@@ -137,6 +137,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        if self._responses.waiting:
+            self.response_completed()
         self._continue()
 
     # --- frames -----------------------------------------------------------------------------
@@ -267,8 +269,10 @@ class Connection(asyncio.BufferedProtocol):
     def _drain(self) -> None:
         """Send the answers that are ready, in order, and go on with frames that waited."""
         self._drain_scheduled = False
-        self._responses.release()
-        if self._responses.out:
+        responses = self._responses
+        while not self._write_paused and responses.release():
+            self._write_out()
+        if responses.out:
             self._write_out()
         if self.is_reading_paused:
             self._continue()

@@ -46,20 +46,28 @@ class ResponseQueue:
             self._put_out(answer)
         return None
 
-    def release(self) -> None:
-        """Move the answers that are ready, up to the first that is not, to `out`."""
+    def release(self) -> bool:
+        """Move the answers that are ready to `out`, up to the first that is not, or a large one.
+
+        Returns:
+            Whether it stopped at a large one: after that is written, there may be more.
+        """
         waiting = self.waiting
         while waiting:
             answer = waiting[0]
             if answer.__class__ is PendingResponse:
                 pending = answer
+                pending.make_now()
                 if not pending.is_complete:
-                    return
+                    return False
                 answer = pending.answer
             else:
                 self.ready_bytes -= size_of(answer)
             waiting.popleft()
             self._put_out(answer)
+            if self.has_large_parts:
+                return True
+        return False
 
     def write_out(self, transport: asyncio.Transport) -> None:
         """Give the transport what the turn has to say, in one call where one will do."""

@@ -35,12 +35,16 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.closed: list[tuple[str, str]] = []
+        self.waiting: list[PendingResponse] = []
 
     def close(self, reason: str, *, detail: str = "") -> None:
         self.closed.append((reason, detail))
 
     def response_completed(self) -> None:
-        """Called when an answer that waited is complete."""
+        """Called when an answer is complete, or could be made: here, each is the first."""
+        for pending in self.waiting:
+            pending.make_now()
+        self.waiting = [pending for pending in self.waiting if not pending.is_complete]
 
 
 class Sent:
@@ -192,6 +196,7 @@ class NativeBroker:
         answer = self.session.handle_frame(frame, self.connection)  # type: ignore[arg-type]
         if isinstance(answer, PendingResponse):
             answer.attach(self.connection)  # type: ignore[arg-type]
+            self.connection.waiting.append(answer)
         frame[:] = b"\xee" * len(frame)  # its memory serves the next request now
         sent = Sent(answer)
         if settle:

@@ -301,3 +301,40 @@ def test_given_a_woken_waiter_with_another_reason_to_wait_when_woken_then_the_ne
 
     assert (second.written, third.written) == (b"ok", b"ok")
     assert admission.buffers.bytes_out == 0
+
+
+def test_given_answers_made_in_turn_when_the_client_does_not_read_then_no_more_are_made() -> None:
+    made: list[int] = []
+    pendings = [PendingResponse() for _ in range(5)]
+    queue = iter(pendings)
+    under_test = ConnectionUnderTest(lambda body: next(queue))
+    under_test.receive(framed(*[b"xx"] * 5))
+
+    def make(number: int) -> None:
+        made.append(number)
+        under_test.connection.pause_writing()  # as a transport does that has enough of it
+        pendings[number].complete([bytes([number]) * 5_000])
+
+    for number in reversed(range(5)):
+        pendings[number].when_first(lambda number=number: make(number))  # type: ignore[misc]
+    under_test.loop.turn()
+    made_at_first = list(made)
+    under_test.connection.resume_writing()
+    under_test.loop.turn()
+
+    assert made_at_first == [0]
+    assert made == [0, 1]
+    assert under_test.written == bytes(5_000) + b"\1" * 5_000
+
+
+def test_given_an_answer_made_in_turn_when_the_connection_is_lost_then_it_is_never_made() -> None:
+    made: list[str] = []
+    pending = PendingResponse()
+    under_test = ConnectionUnderTest(lambda body: pending)
+    under_test.receive(framed(b"xx"))
+
+    pending.when_first(lambda: made.append("made"))
+    under_test.connection.connection_lost(None)
+    under_test.loop.turn()
+
+    assert made == []
