@@ -149,8 +149,7 @@ class AsyncClient:
         stops = None if follow else ends
         cursor = Cursor(topic, starts, stops, max_bytes, self._response_bytes_max)
         while not cursor.is_done:
-            answers = await self._call(cursor.next_call(), cursor.wait_ms / 1000)
-            for message in cursor.accept(answers):
+            for message in await self._call(cursor.next_call(), cursor.wait_ms / 1000):
                 yield message
 
     async def _start(self, topic: str, partition: int, start: Start, end: int) -> int:

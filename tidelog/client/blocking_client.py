@@ -171,7 +171,7 @@ class Client:
         stops = None if follow else ends
         cursor = Cursor(topic, starts, stops, max_bytes, self._response_bytes_max)
         while not cursor.is_done:
-            yield cursor.accept(self._call(cursor.next_call(), cursor.wait_ms / 1000))
+            yield self._call(cursor.next_call(), cursor.wait_ms / 1000)
 
     def _start(self, topic: str, partition: int, start: Start, end: int) -> int:
         if start == "end":

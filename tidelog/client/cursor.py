@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from protocol.errors import BrokerError
 from protocol.limits import RESPONSE_BYTES_MAX
 from tidelog.client import calls
 from tidelog.client.values import FetchAnswer, FetchFrom, Message
@@ -16,6 +17,8 @@ from tidelog.client.values import FetchAnswer, FetchFrom, Message
 PARTITION_BYTES_MAX: Final = 1024 * 1024
 FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
 FOLLOW_WAIT_MS: Final = 5_000
+PARTITIONS_PER_FETCH: Final = 500
+"""Well below what a broker takes in one request."""
 
 
 class Cursor:
@@ -58,32 +61,47 @@ class Cursor:
         """How long the broker may hold the next fetch back."""
         return FOLLOW_WAIT_MS if self._stops is None else 0
 
-    def next_call(self) -> calls.Call[list[FetchAnswer]]:
-        """Return the next fetch. Another partition comes first each time: none is starved."""
+    def next_call(self) -> calls.Call[list[Message]]:
+        """Return the next fetch; its value is what `accept` makes of the answers.
+
+        Other partitions come first each time: none is starved.
+        """
         partitions = self._unfinished()
-        self._first = (self._first + 1) % len(partitions)
+        turn = 1 if len(partitions) <= PARTITIONS_PER_FETCH else PARTITIONS_PER_FETCH
+        self._first = (self._first + turn) % len(partitions)
         turned = partitions[self._first :] + partitions[: self._first]
         sources = [
             FetchFrom(self._topic, partition, self.positions[partition], self._max_bytes)
-            for partition in turned
+            for partition in turned[:PARTITIONS_PER_FETCH]
         ]
-        return calls.multi_fetch(
+        call = calls.multi_fetch(
             sources,
             max_bytes=FETCH_BYTES_MAX,
             max_wait_ms=self.wait_ms,
             response_bytes_max=self._response_bytes_max,
         )
+        return calls.Call(
+            call.parts, lambda frame: self.accept(call.parse(frame)), too_large=call.too_large
+        )
 
     def accept(self, answers: list[FetchAnswer]) -> list[Message]:
         """Move on past what came and return it.
 
+        A partition with a retriable error is asked again with the next fetch, while others move.
+
         Raises:
-            BrokerError: a partition answered with an error; the others' messages come again.
+            BrokerError: a final error of a partition; or a retriable one, when nothing moved.
+                What others have answered comes again.
         """
-        for answer in answers:
-            answer.raise_for_error()
+        failed = [BrokerError(each.error, self._name(each)) for each in answers if each.error]
+        moved = any(each.next_offset > self.positions[each.partition] for each in answers)
+        for error in failed:
+            if not error.retriable or not moved:
+                raise error
         messages: list[Message] = []
         for answer in answers:
+            if answer.error:
+                continue
             stop = None if self._stops is None else self._stops.get(answer.partition, 0)
             if stop is None:
                 messages += answer.messages
@@ -97,3 +115,6 @@ class Cursor:
             else:
                 self.positions[answer.partition] = answer.next_offset
         return messages
+
+    def _name(self, answer: FetchAnswer) -> str:
+        return f"{self._topic}-{answer.partition}"

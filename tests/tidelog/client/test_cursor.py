@@ -85,3 +85,30 @@ def test_given_a_ceiling_for_answers_when_asked_then_all_partitions_together_sta
     request = bytes(cursor.next_call().parts[0])
 
     assert 2 + 2 * 6 + decode_multi_fetch(memoryview(request)[4:])[0] == 50_000
+
+
+def test_given_a_retriable_error_beside_messages_when_accepted_then_it_is_asked_again() -> None:
+    cursor = Cursor("t", {0: 0, 1: 0}, {0: 1, 1: 1})
+
+    messages = cursor.accept([got(0, [0], 1), got(1, [], 0, ErrorCode.KAFKA_STORAGE_ERROR)])
+
+    assert [message.partition for message in messages] == [0]
+    assert asked(cursor) == [(1, 0)]
+
+
+def test_given_a_retriable_error_and_nothing_else_when_accepted_then_it_is_raised() -> None:
+    cursor = Cursor("t", {0: 0, 1: 0}, None)
+
+    with pytest.raises(BrokerError, match="t-1") as raised:
+        cursor.accept([got(0, [], 0), got(1, [], 0, ErrorCode.KAFKA_STORAGE_ERROR)])
+
+    assert raised.value.retriable
+
+
+def test_given_more_partitions_than_a_fetch_takes_when_asked_then_all_have_their_turn() -> None:
+    cursor = Cursor("t", dict.fromkeys(range(1_200), 0), None)
+
+    fetches = [asked(cursor) for _ in range(3)]
+
+    assert max(map(len, fetches)) == 500
+    assert {partition for fetch in fetches for partition, _ in fetch} == set(range(1_200))
