@@ -199,7 +199,8 @@ def check_topic_name(name: str | bytes) -> str:
         raise InvalidTopicError(
             f"the topic name has {len(text)} characters, at most {TOPIC_NAME_CHARS_MAX} are allowed"
         )
+    shown = name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
     raise InvalidTopicError(
-        f"the topic name {name!r} is not legal: use ASCII letters, digits, '.', '_' and '-', "
+        f"the topic name {shown!r} is not legal: use ASCII letters, digits, '.', '_' and '-', "
         "and neither '.' nor '..' alone"
     )

@@ -10,11 +10,12 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from tidelog.cli import message_format
+from tidelog.cli.errors import CommandError
 from tidelog.cli.options import DEFAULT_BROKER, BrokerOption, TopicArgument
 from tidelog.cli.times import parse_time
 
 if TYPE_CHECKING:
-    from tidelog.client import Client, Message, Start
+    from tidelog.client import Client, Message, Start, TopicInfo
 
 FOLLOW_RETRIES: Final = 60
 """A second apart: a restart of the broker does not end `--follow`."""
@@ -101,10 +102,23 @@ def consume(
     if count_max == 0:
         return
     with Client(broker) as client:
-        client.topics(topic)  # whether there is a broker is told soon, also with --follow
+        # Whether there is a broker is told soon, also with --follow.
+        _check_start(client.topics(topic)[0], partition, begin)
     with Client(broker, retries=FOLLOW_RETRIES) if follow else Client(broker) as client:
         messages = _messages(client, topic, partition, begin, follow)
         _write(messages, formatter, count_max, sys.stdout.buffer)
+
+
+def _check_start(info: TopicInfo, partitions: list[int] | None, start: Start) -> None:
+    """Refuse an offset that no partition has come to: an empty output would not tell why."""
+    if not isinstance(start, int):
+        return
+    chosen = [part for part in info.partitions if not partitions or part.partition in partitions]
+    if chosen and all(part.high_watermark < start for part in chosen):
+        end = max(part.high_watermark for part in chosen)
+        raise CommandError(
+            f"{info.name} ends at offset {end}, there is no {start} yet (OFFSET_OUT_OF_RANGE)"
+        )
 
 
 def _messages(

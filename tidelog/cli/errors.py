@@ -73,14 +73,15 @@ def broker_error_text(number: int, message: str) -> str:
     """Return what a broker's error code means; `message` is a topic, a partition or a sentence."""
     from protocol.error_codes import ErrorCode, error_name
 
+    if message and not _TOPIC_ONLY.fullmatch(message):
+        return f"{message} ({error_name(number)})"
     try:
         text = ErrorCode(number).text.rstrip(".")
     except ValueError:
         text = "an error this version does not know"
-    if message and not _TOPIC_ONLY.fullmatch(message):
-        return f"{message} ({error_name(number)})"
-    where = f"{message}: " if message else ""
-    return f"{where}{text} ({error_name(number)})"
+    if not message:
+        return f"{text} ({error_name(number)})"
+    return f"{message}: {text[:1].lower()}{text[1:]} ({error_name(number)})"
 
 
 def _tidelog_error(error: BaseException) -> tuple[str, ExitCode] | None:

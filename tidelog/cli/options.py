@@ -18,6 +18,12 @@ def _checked_address(text: str) -> str:
         raise typer.BadParameter(str(error)) from None
 
 
+def _checked_topic(text: str) -> str:
+    from protocol.stored.file_names import check_topic_name
+
+    return check_topic_name(text)
+
+
 BrokerOption: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -34,5 +40,8 @@ JsonOption: TypeAlias = Annotated[
 ]
 
 TopicArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="TOPIC", help="The topic's name.", show_default=False, callback=_checked_topic
+    ),
 ]

@@ -112,6 +112,11 @@ def progress_bar(
         yield lambda size: progress.advance(task, size)
 
 
+def counted(count: int) -> str:
+    """Return "1 message", "2,000 messages"."""
+    return f"{count:,} message{'' if count == 1 else 's'}"
+
+
 def size_text(size_bytes: int) -> str:
     """Return a number of bytes as people read it, such as "1.5 MiB"."""
     size, unit = float(size_bytes), 0

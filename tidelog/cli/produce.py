@@ -16,7 +16,6 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from protocol.errors import TidelogError
-from protocol.stored.file_names import check_topic_name
 from tidelog.cli import output
 from tidelog.cli.errors import CommandError, ExitCode, explained
 from tidelog.cli.lines import LineTooLongError, iterate_lines
@@ -49,7 +48,7 @@ class Compression(enum.StrEnum):
 
 
 FileArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="FILE", help="The file to read; - is standard input.")
+    str, typer.Argument(metavar="[FILE]", help="The file to read; - is standard input.")
 ]
 
 PartitionOption: TypeAlias = Annotated[
@@ -174,7 +173,8 @@ def _send(
                 tally.watch(number, len(value), future)
         producer.close()
     except StoppedError:  # the rest is given up; the producer's thread ends with the process
-        output.say(f"stopped: {tally.pending:,} messages were not acknowledged")
+        if tally.pending:
+            output.say(f"stopped: {output.counted(tally.pending)} not acknowledged")
 
 
 def _reader(
@@ -215,8 +215,7 @@ def _messages(
 
 
 def _check_topic(client: Client, topic: str, partition: int | None) -> None:
-    """Reach the broker before anything is read, and refuse what no message could get into."""
-    check_topic_name(topic)
+    """Reach the broker before anything is read, and refuse a partition that is not there."""
     info = client.topics(topic)[0]
     if partition is not None and not info.error and partition >= len(info.partitions):
         count = len(info.partitions)
@@ -277,5 +276,6 @@ def _report(summary: dict[str, Any], *, as_json: bool, is_quiet: bool) -> None:
     if is_quiet:
         return
     size, seconds = output.size_text(summary["bytes"]), summary["seconds"]
-    text = f"{summary['delivered']:,} messages ({size}) to {summary['topic']} in {seconds:.1f} s"
+    delivered = output.counted(summary["delivered"])
+    text = f"{delivered} ({size}) to {summary['topic']} in {seconds:.1f} s"
     output.say(f"{text}, {summary['failed']:,} failed" if summary["failed"] else text)

@@ -19,8 +19,8 @@ def parse_time(text: str) -> datetime:
 
 
 def time_ms(moment: datetime) -> int:
-    """Return milliseconds since the epoch."""
-    return (moment - EPOCH) // timedelta(milliseconds=1)
+    """Return milliseconds since the epoch; 0 for what lies before it, negative ones mean others."""
+    return max(0, (moment - EPOCH) // timedelta(milliseconds=1))
 
 
 def time_text(timestamp_ms: int) -> str | None:

@@ -128,7 +128,7 @@ def delete(
             if info.error:
                 raise CommandError(broker_error_text(info.error, topic))
             count = sum(map(_message_count, info.partitions))
-            if not output.confirm(f"Delete {topic} and its {count:,} messages?"):
+            if not output.confirm(f"Delete {topic} and its {output.counted(count)}?"):
                 raise CommandError(f"{topic} was not deleted")
         client.delete_topic(topic)
     output.say(f"deleted {topic}")

@@ -113,6 +113,9 @@ def test_given_a_template_when_consumed_then_it_is_filled_in(filled, options):
         (["nothing-of-this-name"], "UNKNOWN_TOPIC_OR_PARTITION"),
         (["TOPIC", "--partition", "7"], "UNKNOWN_TOPIC_OR_PARTITION"),
         (["TOPIC", "--from", "99", "--follow"], "OFFSET_OUT_OF_RANGE"),
+        (["TOPIC", "--from", "99"], "ends at offset 3, there is no 99 yet"),
+        (["TOPIC", "--partition", "1", "--from", "2"], "ends at offset 1, there is no 2 yet"),
+        (["a b"], "the topic name 'a b' is not legal"),
     ],
 )
 def test_given_what_is_not_there_when_consumed_then_it_is_said(filled, arguments, said):

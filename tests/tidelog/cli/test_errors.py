@@ -21,7 +21,7 @@ from tidelog.client import ConnectionLostError, UnexpectedOffsetError
         ),
         (
             BrokerError(1, "logs-7"),
-            "logs-7: The offset is outside the partition's log (OFFSET_OUT_OF_RANGE)",
+            "logs-7: the offset is outside the partition's log (OFFSET_OUT_OF_RANGE)",
             1,
         ),
         (BrokerError(40, "x.y is unknown"), "x.y is unknown (INVALID_CONFIG)", 1),

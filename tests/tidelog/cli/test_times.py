@@ -21,6 +21,11 @@ def test_given_no_time_that_a_calendar_has_when_shown_then_there_is_none(timesta
     assert time_text(timestamp_ms) is None
 
 
+@pytest.mark.parametrize("text", ["1700-01-01T00:00Z", "1969-12-31T23:59:59.999Z"])
+def test_given_a_time_before_the_epoch_when_asked_for_then_it_means_nothing_else(text):
+    assert time_ms(parse_time(text)) == 0
+
+
 def test_given_a_zone_when_read_then_it_counts():
     moment = parse_time("2026-11-21T08:00:00+02:00")
 
