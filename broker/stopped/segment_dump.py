@@ -117,15 +117,28 @@ def _others(path: Path, suffix: str, base_offset: int) -> Iterator[Dumped]:
     data = path.read_bytes()
     try:
         if suffix == file_names.OFFSET_INDEX_SUFFIX:
-            yield from index_entries.decode_offset_index(data, base_offset)
+            offsets = index_entries.decode_offset_index(data, base_offset)
+            yield from offsets
+            yield from _rest(data, len(offsets), index_entries.OFFSET_INDEX_ENTRY_BYTES)
         elif suffix == file_names.TIME_INDEX_SUFFIX:
-            yield from index_entries.decode_time_index(data, base_offset)
+            times = index_entries.decode_time_index(data, base_offset)
+            yield from times
+            yield from _rest(data, len(times), index_entries.TIME_INDEX_ENTRY_BYTES)
         elif suffix == file_names.SNAPSHOT_SUFFIX:
             yield from producer_snapshot.decode(data)
         else:
             yield from transaction_index.decode(data)
     except StoredFormatError as error:
         yield DumpedProblem(str(error))
+
+
+def _rest(data: bytes, count: int, entry_bytes: int) -> Iterator[Dumped]:
+    """Yield a problem if anything but zeros follows the entries of an index."""
+    if data[count * entry_bytes :].strip(b"\0"):
+        yield DumpedProblem(
+            f"entry {count}, at byte {count * entry_bytes}, is not above the one before it: "
+            "the index ends here"
+        )
 
 
 def _batch(entry: ScannedEntry) -> DumpedBatch:

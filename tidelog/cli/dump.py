@@ -61,8 +61,8 @@ def dump(
     """Show what is in one file of a partition: batches, records, index entries.
 
     Every batch is checked, and what is wrong with it said. The file may belong to a running
-    broker; its newest batch may then seem cut. Exit code 0: nothing wrong; 1: problems were shown;
-    2: the file could not be read.
+    broker: its newest batch may then seem cut, and its newest index entries are not in the file
+    yet. Exit code 0: nothing wrong; 1: problems were shown; 2: the file could not be read.
 
     Examples:
       tidelog dump tidelog-data/logs-0/00000000000000000000.log --max 5
@@ -72,10 +72,11 @@ def dump(
     from broker.offline import dump_segment
 
     write = output.write_json if as_json else _write_text
-    has_problems = False
+    has_problems, is_empty = False, True
     try:
         dumped = dump_segment(file, records=records, from_offset=from_offset)
         for value in _first(dumped, count_max):
+            is_empty = False
             kind, fields = _described(value)
             has_problems = has_problems or bool(fields.get("problem"))
             write({"type": kind, **fields})
@@ -85,6 +86,8 @@ def dump(
             raise
         output.say(known[0])
         raise typer.Exit(ExitCode.USAGE) from None
+    if is_empty and count_max != 0 and not as_json:
+        output.say(f"{file.name} has no entries")
     if has_problems:
         raise typer.Exit(ExitCode.FAILED)
 

@@ -119,6 +119,21 @@ def test_given_indexes_when_dumped_then_entries_are_absolute(tmp_path):
     assert time_index == [TimeIndexEntry(1041, 41), TimeIndexEntry(1044, 44)]
 
 
+@pytest.mark.parametrize(("suffix", "entry_bytes"), [(".index", 8), (".timeindex", 12)])
+def test_given_an_entry_below_the_one_before_when_dumped_then_it_is_told(
+    tmp_path, suffix, entry_bytes
+):
+    first, lower = b"\x7f" * entry_bytes, b"\x01" * entry_bytes
+    path = tmp_path / f"00000000000000000000{suffix}"
+    path.write_bytes(first + lower + b"\0" * entry_bytes)
+
+    entry, problem = dump_segment(path)
+
+    assert isinstance(entry, OffsetIndexEntry | TimeIndexEntry)
+    assert isinstance(problem, DumpedProblem)
+    assert f"entry 1, at byte {entry_bytes}, is not above" in problem.text
+
+
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot", ".txnindex"])
 def test_given_a_file_that_is_none_when_dumped_then_the_problem_is_told(tmp_path, suffix):
     path = tmp_path / f"00000000000000000000{suffix}"

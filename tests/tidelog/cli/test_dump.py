@@ -147,6 +147,18 @@ def test_given_another_file_of_a_segment_when_dumped_then_its_entries_are_shown(
     assert all(f"{name.replace('_', ' ')} {value}" in text.text for name, value in fields.items())
 
 
+def test_given_an_index_of_zeros_when_dumped_then_it_is_said_that_there_is_nothing(tmp_path):
+    file = tmp_path / "00000000000000000042.index"
+    file.write_bytes(b"\0" * 80)
+
+    outcome = call("dump", str(file))
+    as_json = call("dump", str(file), "--json")
+
+    assert (outcome.code, outcome.text) == (0, "")
+    assert outcome.errors == f"tidelog: {file.name} has no entries\n"
+    assert (as_json.code, as_json.text, as_json.errors) == (0, "", "")
+
+
 def test_given_a_damaged_snapshot_when_dumped_then_it_is_said(tmp_path):
     file = tmp_path / "00000000000000000042.snapshot"
     file.write_bytes(b"\x00" * 9)
