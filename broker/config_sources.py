@@ -224,6 +224,7 @@ def _meant(path: str, table: str, name: str) -> str | None:
     underscored = f"{table}.{name.replace('.', '_')}"
     if underscored in known:
         return underscored
+    name = name or table  # `native_port`, without its table
     paths_by_name: dict[str, str] = {}
     for key in known.values():
         paths_by_name.setdefault(key.name, key.path)

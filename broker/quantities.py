@@ -51,10 +51,19 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text)
     factor = _SIZE_UNITS_BY_LOWER.get(match[2].lower()) if match else None
     if match is None or factor is None:
+        listed = _listed(SIZE_UNITS)
         raise ValueError(
-            f"{text!r} is no size; write bytes, or a number with {_listed(SIZE_UNITS)}"
+            f"{text!r} is no size; write bytes, or a number with {listed}{_meant(match)}"
         )
     return _whole(Decimal(match[1].replace("_", "")) * factor, text, "bytes")
+
+
+def _meant(match: re.Match[str] | None) -> str:
+    """Return what "1G" may mean."""
+    prefix = match[2].upper() if match else ""
+    if match is None or f"{prefix}iB" not in SIZE_UNITS:
+        return ""
+    return f"; did you mean {match[1]}{prefix}iB?"
 
 
 def parse_duration(text: str) -> int:

@@ -116,6 +116,14 @@ def test_given_a_mistake_in_the_file_when_loaded_then_place_value_and_cure_are_n
     assert problems[0].startswith(f"{file}:")
 
 
+def test_given_a_key_without_its_table_when_set_then_the_table_is_named():
+    problems = problems_of(settings=["native_port=9191"])
+
+    assert problems == [
+        "--set native_port: native_port: there is no such key; did you mean listeners.native_port?"
+    ]
+
+
 def test_given_many_mistakes_when_loaded_then_all_are_told_at_once(tmp_path):
     file = written(tmp_path, "[log]\nlevel = 1\nformt = 2\n[topic]\nauto_create = true\n")
 

@@ -35,6 +35,12 @@ def test_given_no_size_when_parsed_then_the_error_says_what_one_is(text):
         parse_size(text)
 
 
+@pytest.mark.parametrize(("text", "meant"), [("1G", "1GiB"), ("64k", "64KiB"), ("1.5T", "1.5TiB")])
+def test_given_a_prefix_alone_when_parsed_then_the_error_says_what_may_be_meant(text, meant):
+    with pytest.raises(ValueError, match=rf"; did you mean {meant}\?$"):
+        parse_size(text)
+
+
 @pytest.mark.parametrize(
     ("text", "duration_ms"),
     [
