@@ -205,10 +205,11 @@ class Broker:
         addresses = self.addresses
         log.info("listening", **addresses)
         if self.config.daemon.ready_file:
+            path = Path(self.config.daemon.ready_file)
             try:
-                write_ready_file(Path(self.config.daemon.ready_file), addresses)
+                write_ready_file(path, addresses)
             except OSError as error:
-                log.error("ready file cannot be written", error=str(error))
+                log.error("ready file cannot be written", path=str(path), error=error.strerror)
         self._systemd.ready(f"serving on {', '.join(addresses['native'])}")
         log.info("ready", seconds=round(seconds, 3), topics=len(self.manager.topics()))
         for sentence in self.manager.degraded():

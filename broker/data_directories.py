@@ -147,8 +147,10 @@ def make_directory(disk: Disk, path: Path) -> None:
     """Make a data directory, its parents too, if it is not there.
 
     Raises:
-        DataDirectoryError: it cannot be made.
+        DataDirectoryError: it cannot be made, or is no directory.
     """
+    if disk.exists(path) and not disk.is_directory(path):
+        raise DataDirectoryError(f"{path} is no directory: name another")
     try:
         absent = [each for each in (path, *path.parents) if not disk.is_directory(each)]
         for each in reversed(absent):

@@ -41,7 +41,7 @@ from protocol.errors import (
     TopicAlreadyExistsError,
 )
 from protocol.identifiers import TopicPartition
-from protocol.stored.file_names import directory_name
+from protocol.stored.file_names import META_PROPERTIES, directory_name
 
 if TYPE_CHECKING:
     from broker.clock import Clock
@@ -179,6 +179,7 @@ class TopicStore:
 
         def open_one(path: Path) -> LogDirectory:
             nonlocal cluster_id
+            is_new = not self._disk.exists(path / META_PROPERTIES)
             directory = LogDirectory.open(
                 self._disk,
                 path,
@@ -194,6 +195,7 @@ class TopicStore:
             _log.info(
                 "data directory loaded",
                 path=str(path),
+                new=is_new,
                 clean=directory.summary.is_clean,
                 partitions=directory.summary.logs,
                 checked_bytes=directory.summary.checked_bytes,

@@ -16,12 +16,14 @@ def refuse_running(data_directory: Path) -> None:
     The lock is only tried, nothing is written; a directory without a lock file is free.
 
     Raises:
-        DataDirectoryError: a broker holds the lock.
+        DataDirectoryError: a broker holds the lock, or this is no directory.
     """
     try:
         descriptor = os.open(data_directory / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return
+    except NotADirectoryError:
+        raise DataDirectoryError(f"{data_directory} is no directory: name another") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -199,6 +199,15 @@ def test_given_a_directory_in_use_when_started_then_the_code_says_so(tmp_path):
     assert "is in use by" in said
 
 
+def test_given_a_file_as_data_directory_when_started_then_it_is_named(tmp_path):
+    (tmp_path / "data").write_text("not a directory")
+
+    code, said = run_to_its_end(tmp_path)
+
+    assert code == ExitCode.DATA_DIRECTORY
+    assert f"{tmp_path / 'data'} is no directory: name another" in said
+
+
 @pytest.mark.parametrize("key", ["listeners.native_port", "http.port"])
 def test_given_a_port_in_use_when_started_then_the_code_says_so(tmp_path, key):
     with socket.create_server(("127.0.0.1", 0)) as taken:
