@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 from protocol import limits
@@ -50,11 +51,11 @@ __all__ = [
     "check_entry",
     "entry_key_value",
     "entry_magic",
-    "first_record_at_or_after",
     "has_magic",
     "iterate_entries",
     "iterate_entry_records",
     "iterate_records",
+    "iterate_timestamps",
     "parse_entry",
 ]
 
@@ -334,20 +335,22 @@ def _base_offset(wrapper: LegacyEntry, last_inner_offset: int) -> int:
     return wrapper.offset - last_inner_offset
 
 
-def first_record_at_or_after(
-    buffer: Buffer, position: int, timestamp_ms: int, from_offset: int
-) -> tuple[int, int] | None:
-    """Search the one entry at `position` by time (R33); None if no message in it is so late.
+def iterate_timestamps(
+    buffer: Buffer, position: int = 0, *, size_bytes_max: int = limits.DECOMPRESSED_BYTES_MAX
+) -> Iterator[tuple[int, int]]:
+    """Return (timestamp, offset) of each message in the one entry at `position` (R33).
 
-    Returns:
-        Timestamp and offset of the first message whose timestamp is at or after `timestamp_ms`,
-        and whose offset is at or above `from_offset`.
+    The entry is checked, and a wrapper decompressed, before this returns.
+
+    Raises:
+        BatchTruncatedError: the buffer ends inside the entry.
+        BatchCorruptError: its CRC or anything else is wrong.
+        MessageTooLargeError, UnsupportedCompressionError: see `iterate_entry_records`.
     """
     entry = check_entry(buffer, position)
-    for record in iterate_entry_records(buffer, entry):
-        if record.timestamp >= timestamp_ms and record.offset >= from_offset:
-            return record.timestamp, record.offset
-    return None
+    records = iterate_entry_records(buffer, entry, size_bytes_max=size_bytes_max)
+    first = next(records)  # there is one, and with it all the checking is done
+    return ((record.timestamp, record.offset) for record in chain((first,), records))
 
 
 def has_magic(buffer: Buffer, magic: int, position: int = 0, end: int | None = None) -> bool:

@@ -60,9 +60,9 @@ __all__ = [
     "TimestampType",
     "check_batch",
     "check_produced_batch",
-    "first_record_at_or_after",
     "iterate_batches",
     "iterate_records",
+    "iterate_timestamps",
     "iterate_values",
     "max_timestamp_and_offset",
     "parse_header",
@@ -262,21 +262,13 @@ def iterate_values(
     return decode_values(data, header, position)
 
 
-def first_record_at_or_after(
-    buffer: Buffer, position: int, timestamp_ms: int, from_offset: int
-) -> tuple[int, int] | None:
-    """Return (timestamp, offset) of the first record from `from_offset` on that is late enough.
-
-    First in log order; None if the batch has none. Errors as `iterate_records`.
-    """
+def iterate_timestamps(
+    buffer: Buffer, position: int = 0, *, size_bytes_max: int = limits.DECOMPRESSED_BYTES_MAX
+) -> Iterator[tuple[int, int]]:
+    """As `iterate_records`, but only (timestamp, offset) of each record: 2 to 3 times as fast."""
     header = parse_header(buffer, position)
-    if header.attributes & LOG_APPEND_TIME_FLAG and header.max_timestamp < timestamp_ms:
-        return None
-    data = _records_data(buffer, position, header, limits.DECOMPRESSED_BYTES_MAX)
-    for timestamp, offset in scan_records(data, header, position):
-        if timestamp >= timestamp_ms and offset >= from_offset:
-            return timestamp, offset
-    return None
+    data = _records_data(buffer, position, header, size_bytes_max)
+    return scan_records(data, header, position)
 
 
 def max_timestamp_and_offset(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -284,10 +276,8 @@ def max_timestamp_and_offset(buffer: Buffer, position: int) -> tuple[int, int]:
 
     (-1, -1) for a batch without records. Errors as `iterate_records`.
     """
-    header = parse_header(buffer, position)
-    data = _records_data(buffer, position, header, limits.DECOMPRESSED_BYTES_MAX)
     largest, largest_offset = int(NO_TIMESTAMP), int(UNKNOWN_OFFSET)
-    for timestamp, offset in scan_records(data, header, position):
+    for timestamp, offset in iterate_timestamps(buffer, position):
         if timestamp > largest or largest_offset < 0:
             largest, largest_offset = timestamp, offset
     return largest, largest_offset

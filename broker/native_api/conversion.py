@@ -1,17 +1,17 @@
 """Conversion: message formats 0 and 1 of the native protocol to record batches, and back.
 
 A megabyte costs 7 to 11 ms of Python, so no conversion runs in one piece: the functions here are
-generators. Each step works through about `SLICE_BYTES` or `SLICE_MESSAGES` and then yields either
-None (go on in the next turn of the event loop) or a job that holds up nothing but itself, such as
-decompressing a large message: a call to be made in a thread before going on.
+`Steps`. Each step works through about `SLICE_BYTES` or `SLICE_MESSAGES`; decompressing a large
+message is a job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple
 
+from broker.steps import SLICE_MESSAGES, Steps
 from broker.storage.offset_metadata import FetchData
 from protocol import limits
 from protocol.compression import Codec, codec_from_name
@@ -34,15 +34,8 @@ from protocol.record_batch_builder import build_value_batch
 from protocol.simple_message_set import encode_entries
 from protocol.simple_set_reader import INLINE_DECOMPRESSED_BYTES_MAX, SimpleSetReader
 
-T = TypeVar("T")
-
-Job: TypeAlias = Callable[[], Any]
-Steps: TypeAlias = Generator[Job | None, None, T]
-
 SLICE_BYTES: Final = 32 * 1024
 """Two slices, one in and one out, stay below 64 KB a turn."""
-SLICE_MESSAGES: Final = 1_000
-"""Of tiny messages it is their number that costs."""
 READ_BYTES: Final = 256 * 1024
 """Read from the log at a time, to be worked through in several turns."""
 FIRST_RUN_MESSAGES: Final = 8

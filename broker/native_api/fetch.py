@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker.native_api.conversion import Job, Steps
 from broker.native_api.fetch_sending import Found, Send, batch_sends, simple_sends
 from broker.network.answers import Answer, Parts, PendingResponse
+from broker.steps import Job, Steps
 from protocol.error_codes import ErrorCode
 from protocol.errors import InvalidRequestError, TidelogError
 from protocol.native.request_types import MessageFormat, RequestType

@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.native_api.conversion import (
-    MAGIC_POSITION,
-    Steps,
-    to_current_format,
-    to_simple_set,
-)
+from broker.native_api.conversion import MAGIC_POSITION, to_current_format, to_simple_set
+from broker.steps import Steps
 from protocol.errors import TidelogError
 from protocol.identifiers import Buffer
 from protocol.record_batch import MAGIC

@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from broker.native_api.conversion import Job, Steps, to_record_batches
+from broker.native_api.conversion import to_record_batches
 from broker.network.answers import Answer, PendingResponse
+from broker.steps import Job, Steps
 from protocol.error_codes import ErrorCode
 from protocol.errors import (
     InvalidRequestError,

@@ -8,15 +8,18 @@ request of the client cannot overtake it.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
-from broker.native_api.conversion import Job, Steps
+from broker.network.answers import PendingResponse
+from broker.steps import Job, Steps
 
 if TYPE_CHECKING:
+    from broker.metrics import RequestMetrics
     from broker.network.connection import Connection
 
 _log = structlog.get_logger("tidelog.native")
@@ -27,11 +30,49 @@ T = TypeVar("T")
 class StepRunner:
     """Runs steps and tasks on one loop; jobs that would hold it up go to the executor."""
 
-    __slots__ = ("_executor", "_loop", "_tasks")
+    __slots__ = ("_executor", "_loop", "_monotonic", "_tasks")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, executor: Executor) -> None:
-        self._loop, self._executor = loop, executor
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        executor: Executor,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._loop, self._executor, self._monotonic = loop, executor, monotonic
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def answer(
+        self, steps: Steps[bytes], metrics: RequestMetrics, connection: Connection
+    ) -> bytes | PendingResponse:
+        """Return what `steps` return: at once if the first ends them, else pending.
+
+        When the connection is lost, they are not gone on with: this is for reading only.
+        """
+        try:
+            job = next(steps)
+        except StopIteration as stop:
+            answer: bytes = stop.value
+            return answer
+        pending = PendingResponse(pauses_reading=True)
+        task = self.spawn(self._answer_later(steps, job, metrics, pending), connection)
+
+        def abandon() -> None:
+            task.cancel()
+
+        pending.on_abandoned = abandon
+        return pending
+
+    async def _answer_later(
+        self,
+        steps: Steps[bytes],
+        job: Job | None,
+        metrics: RequestMetrics,
+        pending: PendingResponse,
+    ) -> None:
+        started_s = self._monotonic()
+        answer = await self.finish(steps, job)
+        metrics.latency.observe(self._monotonic() - started_s)
+        pending.complete(answer)
 
     async def finish(self, steps: Steps[T], job: Job | None) -> T:
         """Run `steps` to their end, one a loop turn; `job` is what the last step yielded."""

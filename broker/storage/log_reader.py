@@ -6,15 +6,19 @@ Every call takes one snapshot of segment list and offsets, and works on that.
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from broker.steps import Steps, run_to_end
 from broker.storage.offset_metadata import FetchData, LogOffsetMetadata
-from protocol.errors import CorruptMessageError, OffsetOutOfRangeError
+from protocol.errors import CorruptMessageError, OffsetOutOfRangeError, StorageError
 
 if TYPE_CHECKING:
     from broker.storage.file_slice import FileSlice
     from broker.storage.partition_log import PartitionLog
     from broker.storage.segment import LogSegment
+
+SEGMENTS_PER_STEP: Final = 20
+"""Of each, its largest timestamp may have to be read from its index."""
 
 
 class ReadLimit(enum.Enum):
@@ -157,17 +161,44 @@ class LogReader:
             CorruptMessageError: the log is damaged on the way there.
             StorageError: the log is closed, or cannot be read.
         """
+        return run_to_end(self.timestamp_steps(timestamp_ms))
+
+    def timestamp_steps(self, timestamp_ms: int) -> Steps[tuple[int, int] | None]:
+        """As `offset_for_timestamp`, in steps; the first one takes the snapshot.
+
+        A segment that is deleted between two steps is passed over: its records are gone.
+        """
         log = self._log
         log.check_open()
         start, end = log.log_start_offset, log.high_watermark
-        for segment in log.segments.range(start, end):
-            if not self._may_reach(segment, timestamp_ms):
+        for count, segment in enumerate(log.segments.range(start, end), 1):
+            if not count % SEGMENTS_PER_STEP:
+                yield None
+            log.check_open()
+            base_offset = segment.base_offset
+            is_there = log.segments.floor(base_offset) is segment
+            if not is_there or not self._may_reach(segment, timestamp_ms):
                 continue
-            found = segment.offset_for_timestamp(timestamp_ms, max(start, segment.base_offset))
+            try:
+                found = yield from self._found_in(segment, timestamp_ms, max(start, base_offset))
+            except StorageError:
+                if log.is_closed or log.segments.floor(base_offset) is segment:
+                    raise
+                continue
             if found is not None:
                 timestamp, offset = found
                 return (timestamp, offset) if offset < end else None
         return None
+
+    def _found_in(
+        self, segment: LogSegment, timestamp_ms: int, from_offset: int
+    ) -> Steps[tuple[int, int] | None]:
+        """Return what `segment` has, at or above the log start as it is in the end."""
+        while True:
+            found = yield from segment.timestamp_steps(timestamp_ms, from_offset)
+            if found is None or found.offset >= self._log.log_start_offset:
+                return found
+            from_offset = self._log.log_start_offset
 
     def _may_reach(self, segment: LogSegment, timestamp_ms: int) -> bool:
         """Whether the segment may hold a record of that time or later."""

@@ -46,9 +46,9 @@ class PartitionLog:
     """The log of one partition. Made by `log_loader`, which reads or creates its directory."""
 
     __slots__ = (
-        "_context", "_durable_slot", "_follows_log_end", "_loaded_end_offset", "_reader",
+        "_context", "_durable_slot", "_follows_log_end", "_loaded_end_offset",
         "_refusal", "_rules", "active", "config", "damage", "directory", "durable_offset", "epochs",
-        "is_closed", "leader_epoch", "listener", "log_end_offset", "log_start_offset",
+        "is_closed", "leader_epoch", "listener", "log_end_offset", "log_start_offset", "reader",
         "recovery_point", "segments", "topic_id", "topic_partition", "trimmer", "unflushed",
         "watermark",
     )  # fmt: skip
@@ -97,7 +97,7 @@ class PartitionLog:
         self._durable_slot: DurableSlot | None = None
         self.unflushed = Unflushed(self, context)
         """What is written and not durable yet; for the engine's own parts."""
-        self._reader = LogReader(self)
+        self.reader = LogReader(self)
         self.trimmer = LogTrimmer(self, context)
         self.watermark = HighWatermark(self)
         self.update_config(config)
@@ -303,19 +303,19 @@ class PartitionLog:
         min_one: bool = True,
     ) -> FetchData:
         """Return slices of the segment files from `offset` on; see `LogReader.read` (R30)."""
-        return self._reader.read(offset, max_bytes, limit, min_one=min_one)
+        return self.reader.read(offset, max_bytes, limit, min_one=min_one)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first record that is late enough (R33)."""
-        return self._reader.offset_for_timestamp(timestamp_ms)
+        return self.reader.offset_for_timestamp(timestamp_ms)
 
     def segment_base_offsets_below(self, offset: int, count: int) -> list[int]:
         """Return up to `count` base offsets of segments below `offset`, newest first."""
-        return self._reader.segment_base_offsets_below(offset, count)
+        return self.reader.segment_base_offsets_below(offset, count)
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """Return an offset with its place in the files (R35); see `LogReader.metadata`."""
-        return self._reader.metadata(offset)
+        return self.reader.metadata(offset)
 
     def end_metadata(self) -> LogOffsetMetadata:
         """Return LEO with its place."""

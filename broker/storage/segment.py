@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from broker.clock import Clock
+from broker.steps import Steps, run_to_end
 from broker.storage.file_handles import FileHandles
 from broker.storage.file_slice import FileSlice
 from broker.storage.index_builder import IndexBuilder
@@ -275,15 +276,13 @@ class LogSegment(SegmentFiles):
             return metadata, None
         return metadata, FileSlice(self.records, position, size)
 
-    def offset_for_timestamp(
-        self, timestamp_ms: int, from_offset: int = 0
-    ) -> TimestampOffset | None:
-        """Return the first record, in log order from `from_offset` on, that is late enough (R33).
+    def offset_for_timestamp(self, time_ms: int, from_offset: int = 0) -> TimestampOffset | None:
+        """Run `timestamp_steps` to its end."""
+        return run_to_end(self.timestamp_steps(time_ms, from_offset))
 
-        Raises:
-            CorruptMessageError: the log, or a compressed batch, is damaged on the way there.
-        """
-        return self._lookup.offset_for_timestamp(timestamp_ms, from_offset)
+    def timestamp_steps(self, time_ms: int, from_offset: int) -> Steps[TimestampOffset | None]:
+        """Return the first record, in log order from `from_offset` on, that is late enough."""
+        return self._lookup.timestamp_steps(time_ms, from_offset)
 
     # --- recovery -----------------------------------------------------------------------------
 

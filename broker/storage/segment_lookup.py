@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import structlog
 
+from broker.steps import SLICE_MESSAGES, Steps
 from broker.storage.entry_walk import EntryHeader
 from broker.storage.file_records import FileRecords
 from broker.storage.index_builder import IndexBuilder
@@ -29,7 +30,8 @@ from broker.storage.offset_index import OffsetIndex
 from broker.storage.offset_metadata import OffsetPosition
 from broker.storage.segment_recovery import SegmentWalk, rebuild_indexes
 from broker.storage.time_index import TimeIndex
-from protocol import legacy_message_set, record_batch
+from broker.storage.timestamp_search import first_at_or_after
+from protocol import record_batch
 from protocol.errors import BatchCorruptError, CorruptMessageError
 from protocol.identifiers import NO_TIMESTAMP
 
@@ -179,15 +181,16 @@ class SegmentLookup:
     # --- walking ------------------------------------------------------------------------------
 
     def headers(self, position: int) -> Iterator[tuple[int, EntryHeader]]:
-        """Yield every batch from `position` on.
+        """Yield every batch from `position` to where the segment ends at the first step.
 
         Raises:
             BatchCorruptError: at what is no batch, or reaches beyond the end.
         """
+        end = self._records.size_bytes  # appends may go on between two steps
         for at, header in self._records.batches(position):
             yield at, header
             position = at + header.size_bytes
-        if position < self._records.size_bytes:
+        if position < end:
             raise BatchCorruptError(position, f"no batch is here, in {self._records.path}")
 
     def tail(self) -> Tail:
@@ -234,25 +237,25 @@ class SegmentLookup:
             self._rebuilt_time_entries()
         return TimestampOffset(*self.time_index.last_entry)
 
-    def offset_for_timestamp(self, timestamp_ms: int, from_offset: int) -> TimestampOffset | None:
+    def timestamp_steps(self, timestamp_ms: int, from_offset: int) -> Steps[TimestampOffset | None]:
         """Return the first record, in log order, that is late enough (R33); None if none is.
 
-        Errors as `headers`, or those of decompression.
+        Indexes are used in the first step only; what is appended after it is not looked at.
+        Errors as `headers`, or those of decompression; StorageError if the file is closed between
+        two steps.
         """
         start_offset = max(self._offset_before(timestamp_ms), from_offset)
         position, _ = self._floor_position(start_offset)
-        for at, header in self.headers(position):
+        for count, (at, header) in enumerate(self.headers(position), 1):
             if header.max_timestamp < timestamp_ms or header.last_offset < from_offset:
+                if not count % SLICE_MESSAGES:
+                    yield None
                 continue
             data = self._records.read_exactly(at, header.size_bytes)
-            if header.magic == record_batch.MAGIC:
-                record_batch.check_batch(data)  # an answer never comes from damaged bytes
-                search = record_batch.first_record_at_or_after
-            else:
-                search = legacy_message_set.first_record_at_or_after
-            found = search(data, 0, timestamp_ms, from_offset)
+            found = yield from first_at_or_after(data, header, timestamp_ms, from_offset)
             if found is not None:
                 return TimestampOffset(*found)
+            yield None  # a batch whose header promises more than it holds
         return None
 
     def _offset_before(self, timestamp_ms: int) -> int:

@@ -11,17 +11,15 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from protocol.compression import Codec, compress, decompress
-from protocol.errors import (
-    TidelogError,
-)
+from protocol.errors import MessageTooLargeError, TidelogError
 from protocol.legacy_message_set import (
     check_entry,
     entry_key_value,
-    first_record_at_or_after,
     has_magic,
     iterate_entries,
     iterate_entry_records,
     iterate_records,
+    iterate_timestamps,
 )
 from protocol.legacy_message_set_builder import build_entry, build_set
 from protocol.record import Record
@@ -245,15 +243,18 @@ def test_given_a_cut_or_senseless_entry_when_asked_for_magic_then_only_the_cut_i
     assert not has_magic(v1 + struct.pack(">qi", 1, 13) + bytes(20), 1)
 
 
-@given(some=records(min_size=1), codec=CODECS, time=st.integers(-2, 2**42), past=st.integers(-1, 9))
-def test_given_a_time_when_looked_up_then_the_first_record_so_late(some, codec, time, past):
-    """R33: in log order, at or above the offset that was asked from."""
-    time = some[time % len(some)].timestamp + time % 2
-    from_offset = some[0].offset + past
-    # The look-up is within one entry; with a codec all records are in one.
-    inside = some if codec else some[:1]
-    late = [one for one in inside if one.timestamp >= time and one.offset >= from_offset]
+@given(some=records(min_size=1), codec=CODECS)
+def test_given_an_entry_when_scanned_for_times_then_those_of_what_is_inside_come(some, codec):
+    """R33"""
+    inside = some if codec else some[:1]  # with a codec all records are in one entry
 
-    found = first_record_at_or_after(build_set(some, magic=1, codec=codec), 0, time, from_offset)
+    found = iterate_timestamps(build_set(some, magic=1, codec=codec))
 
-    assert found == ((late[0].timestamp, late[0].offset) if late else None)
+    assert list(found) == [(one.timestamp, one.offset) for one in inside]
+
+
+def test_given_a_wrapper_that_grows_too_much_when_scanned_then_it_is_refused_before_the_first():
+    wrapper = build_set([Record(0, 1, None, bytes(5_000))], magic=1, codec=Codec.GZIP)
+
+    with pytest.raises(MessageTooLargeError):
+        iterate_timestamps(wrapper, size_bytes_max=1_000)

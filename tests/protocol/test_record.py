@@ -11,8 +11,8 @@ from protocol.errors import BatchCorruptError, MessageTooLargeError, TidelogErro
 from protocol.record_batch import (
     Record,
     TimestampType,
-    first_record_at_or_after,
     iterate_records,
+    iterate_timestamps,
     iterate_values,
     max_timestamp_and_offset,
 )
@@ -20,7 +20,6 @@ from protocol.record_batch_builder import build_batch, build_value_batch
 from tests.support.records import (
     GOLDEN,
     GOLDEN_RECORDS,
-    TIMESTAMPS,
     built_by_kafka_python,
     give_snappy_to_kafka_python,
     record_lists,
@@ -202,23 +201,14 @@ def test_given_damaged_compression_when_read_then_corrupt_at_the_batch(codec: Co
     assert raised.value.position == 2
 
 
-@given(
-    records=record_lists(gaps=True),
-    codec=st.sampled_from([Codec.NONE, Codec.LZ4]),
-    timestamp_ms=TIMESTAMPS,
-    skipped=st.integers(0, 20),
-)
-def test_given_a_time_when_looked_up_then_the_first_late_enough_in_log_order(
-    records, codec, timestamp_ms, skipped
-) -> None:
-    """R33: not the smallest timestamp, but the first record."""
+@given(records=record_lists(gaps=True), codec=st.sampled_from([Codec.NONE, Codec.LZ4]))
+def test_given_records_when_scanned_for_times_then_each_comes_in_log_order(records, codec) -> None:
+    """R33"""
     last = records[-1].offset
     batch = bytes(3) + build_batch(records, codec=codec, last_offset_delta=last + 2)
-    found = [r for r in records if r.timestamp >= timestamp_ms and r.offset >= skipped]
     largest = max(records, key=lambda r: (r.timestamp, -r.offset))
 
-    expected = (found[0].timestamp, found[0].offset) if found else None
-    assert first_record_at_or_after(batch, 3, timestamp_ms, skipped) == expected
+    assert list(iterate_timestamps(batch, 3)) == [(r.timestamp, r.offset) for r in records]
     assert max_timestamp_and_offset(batch, 3) == (largest.timestamp, largest.offset)
 
 
@@ -229,15 +219,14 @@ def test_given_log_append_time_when_looked_up_then_by_the_batchs_time() -> None:
         max_timestamp=77,
     )
 
-    assert first_record_at_or_after(batch, 0, 77, 1) == (77, 1)
-    assert first_record_at_or_after(batch, 0, 78, 0) is None
+    assert list(iterate_timestamps(batch)) == [(77, r.offset) for r in GOLDEN_RECORDS]
     assert max_timestamp_and_offset(batch, 0) == (77, 0)
 
 
 def test_given_no_records_when_looked_up_then_none() -> None:
     batch = build_batch([], last_offset_delta=3, max_timestamp=77)
 
-    assert first_record_at_or_after(batch, 0, 0, 0) is None
+    assert list(iterate_timestamps(batch)) == []
     assert max_timestamp_and_offset(batch, 0) == (-1, -1)
 
 

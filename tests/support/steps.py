@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeVar
 
-from broker.native_api.conversion import Job, Steps
+from broker.steps import Job, Steps
 
 T = TypeVar("T")
 
