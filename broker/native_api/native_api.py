@@ -50,7 +50,7 @@ class NativeApi:
         self.metrics, self.maps_slices = metrics, maps_slices
         # Asked twice for each request: spare the system clock's frame of Python.
         self.monotonic = time.monotonic if isinstance(clock, SystemClock) else clock.monotonic
-        self.runner = StepRunner(loop, executor)
+        self.runner = StepRunner(loop, executor, self.monotonic)
         produce, fetch = ProduceHandler(self), FetchHandler(self)
         offsets, topics = OffsetsHandler(self), TopicsHandler(self)
         handles: dict[RequestType, Handle] = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.network.answers import Answer
-from protocol.errors import InvalidRequestError, TidelogError
+from broker.steps import Steps
+from protocol.errors import InvalidRequestError, StorageError, TidelogError
 from protocol.native.request_types import EARLIEST_TIME, LATEST_TIME, RequestType
 from protocol.native.requests import decode_offsets
 from protocol.native.responses import encode_offsets_response
@@ -19,27 +20,36 @@ if TYPE_CHECKING:
 class OffsetsHandler:
     """Looks offsets up; one for all connections."""
 
-    __slots__ = ("_manager", "_metrics")
+    __slots__ = ("_manager", "_metrics", "_runner")
 
     def __init__(self, api: NativeApi) -> None:
-        self._manager = api.manager
+        self._manager, self._runner = api.manager, api.runner
         self._metrics = api.metrics_of(RequestType.OFFSETS)
 
     def offsets(self, frame: memoryview, connection: Connection) -> Answer:
         """Handle an OFFSETS."""
-        topic, number, time, max_offsets = decode_offsets(frame)
+        steps = self._look_up(*decode_offsets(frame))
+        return self._runner.answer(steps, self._metrics, connection)
+
+    def _look_up(self, topic: bytes, number: int, time: int, max_offsets: int) -> Steps[bytes]:
+        """Return the answer, errors too."""
         try:
             if max_offsets < 1:
                 raise InvalidRequestError(f"max_offsets is {max_offsets}")
             log = self._manager.partition_of(topic, number).log
-            return encode_offsets_response(0, offsets_at(log, time, max_offsets))
+            try:
+                found = yield from offsets_at(log, time, max_offsets)
+            except StorageError:
+                self._manager.partition_of(topic, number)  # its topic may have been deleted
+                raise
+            return encode_offsets_response(0, found)
         except TidelogError as error:
             self._metrics.errors[error.code] += 1
             return encode_offsets_response(error.code)
 
 
-def offsets_at(log: PartitionLog, time: int, max_offsets: int) -> list[int]:
-    """Return what OFFSETS answers for `time`.
+def offsets_at(log: PartitionLog, time: int, max_offsets: int) -> Steps[list[int]]:
+    """Return what OFFSETS answers for `time`; by time it may take several steps.
 
     Raises:
         InvalidRequestError: a negative `time` that means nothing.
@@ -55,5 +65,5 @@ def offsets_at(log: PartitionLog, time: int, max_offsets: int) -> list[int]:
         return [log.log_start_offset]
     if time < 0:
         raise InvalidRequestError(f"time is {time}")
-    found = log.offset_for_timestamp(time)
+    found = yield from log.reader.timestamp_steps(time)
     return [] if found is None else [found[1]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.native_api.conversion import Job, Steps
 from broker.network.answers import Answer, PendingResponse
+from broker.steps import Steps
 from protocol.error_codes import ErrorCode
 from protocol.errors import InvalidConfigError, TidelogError
 from protocol.native.request_types import RequestType
@@ -59,23 +59,7 @@ class TopicsHandler:
     def topics(self, frame: memoryview, connection: Connection) -> Answer:
         """Handle a TOPICS."""
         names: Sequence[bytes] = decode_topics(frame) or list(self._manager.partitions_by_topic)
-        steps = self._describe(names)
-        try:
-            job = next(steps)
-        except StopIteration as stop:
-            answer: bytes = stop.value
-            return answer
-        pending = PendingResponse(pauses_reading=True)
-        self._runner.spawn(self._describe_later(steps, job, pending), connection)
-        return pending
-
-    async def _describe_later(
-        self, steps: Steps[bytes], job: Job | None, pending: PendingResponse
-    ) -> None:
-        started_s = self._monotonic()
-        answer = await self._runner.finish(steps, job)
-        self._topics_metrics.latency.observe(self._monotonic() - started_s)
-        pending.complete(answer)
+        return self._runner.answer(self._describe(names), self._topics_metrics, connection)
 
     def _describe(self, names: Sequence[bytes]) -> Steps[bytes]:
         topics: list[TopicDescription] = []

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from protocol.compression import Codec
+from protocol.error_codes import ErrorCode
 from protocol.native import requests
 from protocol.record_batch import Record
 from protocol.record_batch_builder import build_batch
 from tests.support.native_broker import CLOCK_START_MS, NativeBroker, batch
+from tests.support.records import sealed
 
 
 def ask(broker: NativeBroker, time: int, max_offsets: int = 1) -> list[int]:
@@ -62,6 +65,56 @@ def test_given_timestamps_when_asked_for_a_time_then_the_first_message_at_or_aft
         found = [ask(broker, time) for time in (0, times[0], times[1] - 5, times[2], times[3] + 1)]
 
         assert found == [[0], [0], [1], [2], []]
+
+
+def growing(max_timestamp: int = CLOCK_START_MS) -> bytes:
+    """A few bytes that grow to four megabytes."""
+    records = [Record(n, CLOCK_START_MS, None, bytes(400_000)) for n in range(10)]
+    return bytes(sealed(build_batch(records, codec=Codec.ZSTD), max_timestamp=max_timestamp))
+
+
+def test_given_a_batch_that_grows_when_asked_for_a_time_then_the_loop_does_not_wait_for_it():
+    with NativeBroker(hold_threads=True) as broker:
+        broker.create_topic("logs")
+        broker.produce("logs", growing())
+
+        sent = broker.send(requests.encode_offsets("logs", 0, CLOCK_START_MS, 1))
+        waited, paused = sent.is_waiting, sent.pauses_reading
+        broker.jobs.follow()
+        broker.loop.settle()
+
+        assert (waited, paused) == (True, True)
+        assert sent.offsets == (0, [0])
+        assert broker.requests("offsets").latency.count == 1
+
+
+def test_given_a_look_up_under_way_when_its_topic_is_deleted_then_there_is_no_such_topic():
+    with NativeBroker(hold_threads=True) as broker:
+        broker.create_topic("logs")
+        broker.produce("logs", growing(max_timestamp=CLOCK_START_MS + 1))
+        broker.produce("logs", batch(b"next", now_ms=CLOCK_START_MS + 1))
+        sent = broker.send(requests.encode_offsets("logs", 0, CLOCK_START_MS + 1, 1))
+
+        deleted = broker.send(requests.encode_delete_topic("logs"))
+        broker.jobs.follow()
+        broker.loop.settle()
+
+        assert deleted.status == (0, "")
+        assert sent.offsets == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+
+
+def test_given_a_look_up_under_way_when_its_client_goes_then_it_ends():
+    with NativeBroker(hold_threads=True) as broker:
+        broker.create_topic("logs")
+        broker.produce("logs", growing())
+        sent = broker.send(requests.encode_offsets("logs", 0, CLOCK_START_MS, 1))
+
+        sent.abandon()
+        broker.loop.settle()
+
+        ((job, _),) = broker.jobs.jobs
+        assert job.cancelled()
+        assert not broker.api.runner._tasks
 
 
 def test_given_requests_when_handled_then_they_are_counted():
