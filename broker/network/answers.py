@@ -53,6 +53,11 @@ class PendingResponse:
         self._make = make
         self._connection.response_completed()
 
+    def take_answer(self) -> Parts | None:
+        """Return the answer and forget it, for it may be large; for the connection alone."""
+        answer, self.answer = self.answer, None
+        return answer
+
     def make_now(self) -> None:
         """The turn has come; for the connection alone."""
         make, self._make = self._make, None
@@ -64,6 +69,7 @@ class PendingResponse:
         if self.is_complete:
             return
         self.answer, self.is_complete = answer, True
+        self.on_abandoned = None  # no cycle with whoever completed this: it may hold megabytes
         if self._connection is not None:
             self._connection.response_completed()
 

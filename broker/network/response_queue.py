@@ -60,7 +60,7 @@ class ResponseQueue:
                 pending.make_now()
                 if not pending.is_complete:
                     return False
-                answer = pending.answer
+                answer = pending.take_answer()
             else:
                 self.ready_bytes -= size_of(answer)
             waiting.popleft()

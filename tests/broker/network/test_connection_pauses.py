@@ -338,3 +338,16 @@ def test_given_an_answer_made_in_turn_when_the_connection_is_lost_then_it_is_nev
     under_test.loop.turn()
 
     assert made == []
+
+
+def test_given_an_answer_that_was_sent_when_its_maker_lives_on_then_it_keeps_no_memory() -> None:
+    pending = PendingResponse(lambda: None)
+    under_test = ConnectionUnderTest(lambda body: pending)
+    under_test.receive(framed(b"xx"))
+
+    pending.complete([bytes(100_000)])
+    under_test.loop.turn()
+
+    assert under_test.written == bytes(100_000)
+    assert pending.answer is None
+    assert pending.on_abandoned is None  # a cycle would wait for the garbage collector
