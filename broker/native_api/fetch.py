@@ -56,6 +56,7 @@ class FetchHandler:
         "monotonic",
         "multi_metrics",
         "partitions",
+        "request_entries_max",
         "response_bytes_max",
         "runner",
     )
@@ -66,6 +67,7 @@ class FetchHandler:
         self.partitions = api.manager.partitions_by_topic
         self.maps_slices = api.maps_slices
         self.max_wait_ms_max = api.limits.max_wait_ms_max
+        self.request_entries_max = api.limits.request_entries_max
         self.response_bytes_max = api.limits.fetch_response_bytes_max
         self.metrics = api.metrics_of(RequestType.FETCH)
         self.multi_metrics = api.metrics_of(RequestType.MULTIFETCH)
@@ -87,7 +89,12 @@ class FetchHandler:
 
     def multi_fetch(self, frame: memoryview, connection: Connection) -> Answer:
         """Handle a MULTIFETCH."""
-        max_bytes, min_bytes, max_wait_ms, message_format, entries = decode_multi_fetch(frame)
+        try:
+            decoded = decode_multi_fetch(frame, self.request_entries_max)
+        except InvalidRequestError as error:
+            self.multi_metrics.errors[error.code] += 1
+            return multi_message_set_send_header(error.code, 0)
+        max_bytes, min_bytes, max_wait_ms, message_format, entries = decoded
         request = FetchRequest(self, connection, message_format, max_bytes, min_bytes, max_wait_ms)
         return request.answer([Entry(*entry) for entry in entries], is_multi=True)
 

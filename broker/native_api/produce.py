@@ -28,7 +28,12 @@ from protocol.errors import (
 )
 from protocol.identifiers import Buffer
 from protocol.native.request_types import ACKS_NONE, ACKS_WRITTEN, MessageFormat, RequestType
-from protocol.native.requests import decode_append_at, decode_multi_produce, decode_produce
+from protocol.native.requests import (
+    decode_append_at,
+    decode_multi_produce,
+    decode_multi_produce_acks,
+    decode_produce,
+)
 from protocol.native.responses import (
     PRODUCE_RESPONSE,
     PRODUCE_TOTAL_LENGTH,
@@ -43,6 +48,9 @@ if TYPE_CHECKING:
     from broker.partition import Partition
 
 RECORD_BATCH: Final = int(MessageFormat.RECORD_BATCH)
+
+ENTRIES_PER_STEP: Final = 100
+"""Appending so many small sets takes a millisecond or two."""
 
 _pack_response: Final = PRODUCE_RESPONSE.pack
 _TOTAL: Final = PRODUCE_TOTAL_LENGTH
@@ -95,6 +103,7 @@ class ProduceHandler:
         "_multi_metrics",
         "_partitions",
         "_produce_metrics",
+        "_request_entries_max",
         "_runner",
         "_storage_metrics",
     )
@@ -103,6 +112,7 @@ class ProduceHandler:
         self._storage_metrics = api.metrics.storage
         self._manager, self._runner = api.manager, api.runner
         self._clock, self._monotonic = api.clock, api.monotonic
+        self._request_entries_max = api.limits.request_entries_max
         self._decompressed_bytes_max = api.limits.decompressed_bytes_max
         self._partitions = api.manager.writable_partitions_by_topic
         self._produce_metrics = api.metrics_of(RequestType.PRODUCE)
@@ -157,7 +167,14 @@ class ProduceHandler:
 
     def multi_produce(self, frame: memoryview, connection: Connection) -> Answer:
         """Handle a MULTIPRODUCE."""
-        acks, timeout_ms, decoded = decode_multi_produce(frame)
+        try:
+            acks, timeout_ms, decoded = decode_multi_produce(frame, self._request_entries_max)
+        except InvalidRequestError as error:
+            self._multi_metrics.errors[error.code] += 1
+            if decode_multi_produce_acks(frame) == ACKS_NONE:
+                connection.close("produce_failed", detail=error.code.name)
+                return None
+            return encode_multi_produce_response(error.code)
         entries = [Entry(*entry) for entry in decoded]
         request = self._request(acks, timeout_ms, connection, self._multi_metrics, encode_multi)
         return self._append_all(entries, request)
@@ -199,7 +216,7 @@ class ProduceHandler:
         missing = {entry.topic for entry in entries if entry.topic not in self._partitions}
         creatable = [topic for topic in missing if self._manager.can_auto_create(topic)]
         has_simple = any(entry.message_format != RECORD_BATCH for entry in entries)
-        if creatable or (has_simple and len(entries) > 1):
+        if creatable or (has_simple and len(entries) > 1) or len(entries) > ENTRIES_PER_STEP:
             # The frame is valid during this call only, and this may take longer.
             entries = [e._replace(message_set=bytearray(e.message_set)) for e in entries]
         if creatable:
@@ -246,11 +263,13 @@ class ProduceHandler:
         self, entries: Sequence[Entry], errors: dict[bytes, ErrorCode]
     ) -> Steps[Outcomes]:
         outcomes: Outcomes = []
-        for entry in entries:
+        for count, entry in enumerate(entries, 1):
             if entry.topic in errors:
                 outcomes.append(Outcome(errors[entry.topic]))
             else:
                 outcomes.append((yield from self._append_entry(entry)))
+            if not count % ENTRIES_PER_STEP and count < len(entries):
+                yield None
         return outcomes
 
     def _append_entry(self, entry: Entry) -> Steps[Outcome]:

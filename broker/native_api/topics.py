@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.network.answers import Answer, PendingResponse
 from broker.steps import Steps
 from protocol.error_codes import ErrorCode
-from protocol.errors import InvalidConfigError, TidelogError
+from protocol.errors import InvalidConfigError, InvalidRequestError, TidelogError
 from protocol.native.request_types import RequestType
 from protocol.native.requests import decode_create_topic, decode_delete_topic, decode_topics
 from protocol.native.responses import (
     PartitionDescription,
     TopicDescription,
     encode_status_response,
-    encode_topics_response,
+    encode_topic,
+    topics_response,
 )
 from protocol.stored.file_names import check_topic_name
 
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from broker.partition import Partition
 
 PARTITIONS_PER_STEP: Final = 500
-"""Describing so many takes a millisecond or two."""
+"""Describing so many takes a millisecond or two; a topic costs about as much as a partition."""
 
-TOPIC_BYTES_MAX: Final = 2 + 249 + 6
+TOPIC_BYTES: Final = 2 + 6
+"""In the answer, beside its name; with the next they tell its size before it is made."""
 PARTITION_BYTES: Final = 30
-"""In the answer; together they bound its size before it is made."""
 
 
 class TopicsHandler:
@@ -41,6 +42,7 @@ class TopicsHandler:
         "_delete_metrics",
         "_manager",
         "_monotonic",
+        "_request_entries_max",
         "_response_bytes_max",
         "_runner",
         "_topics_metrics",
@@ -50,6 +52,7 @@ class TopicsHandler:
         self._manager, self._runner = api.manager, api.runner
         self._monotonic = api.monotonic
         self._response_bytes_max = api.limits.fetch_response_bytes_max
+        self._request_entries_max = api.limits.request_entries_max
         self._topics_metrics = api.metrics_of(RequestType.TOPICS)
         self._create_metrics = api.metrics_of(RequestType.CREATE_TOPIC)
         self._delete_metrics = api.metrics_of(RequestType.DELETE_TOPIC)
@@ -58,31 +61,41 @@ class TopicsHandler:
 
     def topics(self, frame: memoryview, connection: Connection) -> Answer:
         """Handle a TOPICS."""
-        names: Sequence[bytes] = decode_topics(frame) or list(self._manager.partitions_by_topic)
+        try:
+            names = decode_topics(frame, self._request_entries_max)
+        except InvalidRequestError as error:
+            self._topics_metrics.errors[error.code] += 1
+            return topics_response(error.code)
+        names = names or list(self._manager.partitions_by_topic)
         return self._runner.answer(self._describe(names), self._topics_metrics, connection)
 
     def _describe(self, names: Sequence[bytes]) -> Steps[bytes]:
-        topics: list[TopicDescription] = []
+        topics: list[bytes] = []
         size_bytes = described = 0
         for name in names:
             partitions = self._manager.partitions_by_topic.get(name)
-            if partitions is None:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                self._topics_metrics.errors[error] += 1
-                topics.append(TopicDescription(name, error, ()))
-                size_bytes += TOPIC_BYTES_MAX + len(name)
-                continue
-            size_bytes += TOPIC_BYTES_MAX + PARTITION_BYTES * len(partitions)
+            count = 0 if partitions is None else len(partitions)
+            size_bytes += TOPIC_BYTES + len(name) + PARTITION_BYTES * count
             if size_bytes > self._response_bytes_max:
                 self._topics_metrics.errors[ErrorCode.INVALID_REQUEST] += 1
-                return encode_topics_response(ErrorCode.INVALID_REQUEST)
-            described += len(partitions)
-            descriptions = [self._description(n, p) for n, p in enumerate(partitions)]
-            topics.append(TopicDescription(name, 0, descriptions))
+                return topics_response(ErrorCode.INVALID_REQUEST)
+            topics.append(encode_topic(self._topic(name, partitions)))
+            described += 1 + count
             if described >= PARTITIONS_PER_STEP:
                 described = 0
                 yield None
-        return encode_topics_response(0, topics)
+        return topics_response(0, topics)
+
+    def _topic(
+        self, name: bytes, partitions: Sequence[Partition | None] | None
+    ) -> TopicDescription:
+        if partitions is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            self._topics_metrics.errors[error] += 1
+            return TopicDescription(name, error, ())
+        return TopicDescription(
+            name, 0, [self._description(n, p) for n, p in enumerate(partitions)]
+        )
 
     def _description(self, number: int, partition: Partition | None) -> PartitionDescription:
         if partition is None or partition.log.is_closed:

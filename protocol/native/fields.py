@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from protocol.errors import FrameError, InvalidRequestError
 from protocol.identifiers import Buffer
-from protocol.limits import INT16_MAX
+from protocol.limits import INT16_MAX, INT32_MAX
 
 STR16_SIZE: Final = struct.Struct(">h")
 
@@ -31,15 +31,24 @@ def read_str16(frame: Buffer, position: int) -> tuple[bytes, int]:
     return text, start + size_bytes
 
 
-def check_count(frame: Buffer, position: int, count: int, entry_bytes_min: int) -> None:
+def check_count(
+    frame: Buffer,
+    position: int,
+    count: int,
+    entry_bytes_min: int,
+    entries_max: int = INT32_MAX,
+) -> None:
     """Check a count against the bytes left, before anything is allocated or looped over.
 
     Raises:
         FrameError: it is negative, or so many entries cannot be there.
+        InvalidRequestError: they may be there, but are more than `entries_max`.
     """
     bytes_left = len(frame) - position
     if count < 0 or count * entry_bytes_min > bytes_left:
         bad_frame(f"{count} entries cannot be in the {bytes_left} bytes that are left")
+    if count > entries_max:
+        raise InvalidRequestError(f"{count} entries are over the limit of {entries_max}")
 
 
 def check_end(frame: Buffer, position: int) -> None:

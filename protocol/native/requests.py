@@ -17,7 +17,8 @@ frame. The `encode_*` functions give the whole request, `size` included.
     DELETE_TOPIC  topic
 
 Sizes must add up: a frame with a byte too few or too many, a negative size, or a count that the
-bytes left cannot hold raises FrameError. Whether values make sense is the broker's to say.
+bytes left cannot hold raises FrameError; more than `entries_max` entries, before any is decoded,
+InvalidRequestError. Whether values make sense is the broker's to say.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Final, TypeAlias
 
 from protocol.errors import FrameTooLargeError
 from protocol.identifiers import Buffer
-from protocol.limits import FRAME_BYTES_MAX
+from protocol.limits import FRAME_BYTES_MAX, INT16_MAX
 from protocol.native.fields import (
     STR16_SIZE,
     bad_frame,
@@ -140,7 +141,7 @@ def decode_append_at(frame: Buffer) -> AppendAt:
     return expected_offset, topic, partition, acks, timeout_ms, format_, message_set
 
 
-def decode_multi_produce(frame: Buffer) -> MultiProduce:
+def decode_multi_produce(frame: Buffer, entries_max: int = INT16_MAX) -> MultiProduce:
     """Return (acks, timeout_ms, [(topic, partition, format, set), ...]).
 
     Raises:
@@ -149,7 +150,7 @@ def decode_multi_produce(frame: Buffer) -> MultiProduce:
     try:
         acks, timeout_ms, count = _MULTI_PRODUCE.unpack_from(frame)
         position = _MULTI_PRODUCE.size
-        check_count(frame, position, count, _PRODUCE_ENTRY_BYTES_MIN)
+        check_count(frame, position, count, _PRODUCE_ENTRY_BYTES_MIN, entries_max)
         entries: list[ProduceEntry] = []
         for _ in range(count):
             topic, position = read_str16(frame, position)
@@ -164,6 +165,12 @@ def decode_multi_produce(frame: Buffer) -> MultiProduce:
         bad_frame("MULTIPRODUCE ends inside its fields")
     check_end(frame, position)
     return acks, timeout_ms, entries
+
+
+def decode_multi_produce_acks(frame: Buffer) -> int:
+    """Return the acks of a MULTIPRODUCE that is not decoded any further."""
+    acks: int = _MULTI_PRODUCE.unpack_from(frame)[0]
+    return acks
 
 
 def decode_fetch(frame: Buffer) -> Fetch:
@@ -183,7 +190,7 @@ def decode_fetch(frame: Buffer) -> Fetch:
     return topic, partition, offset, max_bytes, min_bytes, max_wait_ms, format_
 
 
-def decode_multi_fetch(frame: Buffer) -> MultiFetch:
+def decode_multi_fetch(frame: Buffer, entries_max: int = INT16_MAX) -> MultiFetch:
     """Return (max_bytes, min_bytes, max_wait_ms, format, [(topic, partition, offset, max_bytes)]).
 
     Raises:
@@ -192,7 +199,7 @@ def decode_multi_fetch(frame: Buffer) -> MultiFetch:
     try:
         max_bytes, min_bytes, max_wait_ms, format_, count = _MULTI_FETCH.unpack_from(frame)
         position = _MULTI_FETCH.size
-        check_count(frame, position, count, _FETCH_ENTRY_BYTES_MIN)
+        check_count(frame, position, count, _FETCH_ENTRY_BYTES_MIN, entries_max)
         entries: list[FetchEntry] = []
         for _ in range(count):
             topic, position = read_str16(frame, position)
@@ -219,7 +226,7 @@ def decode_offsets(frame: Buffer) -> Offsets:
     return topic, partition, time, max_offsets
 
 
-def decode_topics(frame: Buffer) -> list[bytes]:
+def decode_topics(frame: Buffer, entries_max: int = INT16_MAX) -> list[bytes]:
     """Return the topics asked for; none means all.
 
     Raises:
@@ -228,7 +235,7 @@ def decode_topics(frame: Buffer) -> list[bytes]:
     try:
         (count,) = _COUNT_AT_2.unpack_from(frame)
         position = _COUNT_AT_2.size
-        check_count(frame, position, count, STR16_SIZE.size)
+        check_count(frame, position, count, STR16_SIZE.size, entries_max)
         topics: list[bytes] = []
         for _ in range(count):
             topic, position = read_str16(frame, position)

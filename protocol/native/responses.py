@@ -160,14 +160,22 @@ def encode_offsets_response(error: int, offsets: Sequence[int] = ()) -> bytes:
     return _COUNT32.pack(total_length, error, count) + struct.pack(f">{count}q", *offsets)
 
 
+def encode_topic(topic: TopicDescription) -> bytes:
+    """Return one topic of a TOPICS answer, for `topics_response`."""
+    name, error, partitions = topic
+    head = str16(name) + _TOPIC.pack(error, len(partitions))
+    return b"".join((head, *[_PARTITION.pack(*partition) for partition in partitions]))
+
+
+def topics_response(error: int, topics: Sequence[bytes] = ()) -> bytes:
+    """Return the whole answer to a TOPICS; `topics` as `encode_topic` returns them."""
+    total_length = 6 + sum(map(len, topics))
+    return b"".join((pack(_COUNT32, total_length, error, len(topics)), *topics))
+
+
 def encode_topics_response(error: int, topics: Sequence[TopicDescription] = ()) -> bytes:
     """Return the whole answer."""
-    parts: list[bytes] = []
-    for topic, topic_error, partitions in topics:
-        parts.append(str16(topic) + _TOPIC.pack(topic_error, len(partitions)))
-        parts += [_PARTITION.pack(*partition) for partition in partitions]
-    total_length = 6 + sum(map(len, parts))
-    return b"".join((pack(_COUNT32, total_length, error, len(topics)), *parts))
+    return topics_response(error, [encode_topic(topic) for topic in topics])
 
 
 def encode_status_response(error: int, message: str = "") -> bytes:

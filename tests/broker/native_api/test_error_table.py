@@ -373,7 +373,9 @@ def damaged_on_disk(request_type: RequestType) -> int:
 
 def look_up_across_damage() -> int:
     with damaged_log() as broker:
-        error, found = broker.send(requests.encode_offsets("logs", 0, CLOCK_START_MS + 1, 1)).offsets
+        error, found = broker.send(
+            requests.encode_offsets("logs", 0, CLOCK_START_MS + 1, 1)
+        ).offsets
         assert found == []
         return error
 
@@ -587,6 +589,32 @@ def disk_refuses_deletion() -> int:
 
 
 cell(RequestType.DELETE_TOPIC, ErrorCode.KAFKA_STORAGE_ERROR, "rename", disk_refuses_deletion)
+
+
+# --- more entries than a request may have ---------------------------------------------------------
+
+
+def too_many(request_type: RequestType) -> int:
+    """Two are one too many here; the outer error tells, and nothing was carried out."""
+    with NativeBroker(settings={"limits.request_entries_max": 1}) as broker:
+        broker.create_topic("logs")
+        if request_type is RequestType.MULTIPRODUCE:
+            sent = broker.send(*requests.encode_multi_produce(1, 500, [("logs", 0, 2, GOOD)] * 2))
+            assert sent.frame[2:] == b"\0\0", "no entries follow"
+        elif request_type is RequestType.MULTIFETCH:
+            entries = [("logs", 0, 0, 100)] * 2
+            sent = broker.send(requests.encode_multi_fetch(1_000, 1, 1_000, 2, entries))
+            assert sent.multi_fetched == (42, [])
+        else:
+            sent = broker.send(requests.encode_topics(["logs", "logs"]))
+            assert sent.topics == (42, [])
+        assert broker.partition("logs").log.log_end_offset == 0
+        assert broker.requests(request_type.name.lower()).errors == {42: 1}
+        return sent.error
+
+
+for asking in (RequestType.MULTIPRODUCE, RequestType.MULTIFETCH, RequestType.TOPICS):
+    cell(asking, ErrorCode.INVALID_REQUEST, "entries", lambda t=asking: too_many(t))
 
 
 # --- the tests ------------------------------------------------------------------------------------

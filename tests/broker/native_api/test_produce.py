@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.native_api.produce import ENTRIES_PER_STEP
 from protocol.error_codes import ErrorCode
 from protocol.native import requests
 from protocol.record_batch import Record, iterate_batches, iterate_records
@@ -235,6 +236,34 @@ def test_given_acks_none_when_produced_then_there_is_no_answer_and_the_data_is_t
         assert answers == [None] * 3
         assert values(broker) == [b"a", b"b", b"c"]
         assert broker.connection.closed == []
+
+
+def test_given_many_entries_when_produced_then_they_take_turns_and_keep_their_order():
+    numbers = [b"%d" % number for number in range(2 * ENTRIES_PER_STEP + 1)]
+    with NativeBroker() as broker:
+        broker.create_topic("logs")
+        entries = [("logs", 0, 2, batch(number)) for number in numbers]
+
+        sent = broker.send(*requests.encode_multi_produce(1, 0, entries), settle=False)
+        at_once = broker.partition("logs").log.log_end_offset
+        waited, paused = sent.is_waiting, sent.pauses_reading
+        broker.loop.settle()
+
+        assert (at_once, waited, paused) == (ENTRIES_PER_STEP, True, True)
+        assert [answer.base_offset for answer in sent.multi_produced] == list(range(len(numbers)))
+        assert values(broker) == numbers
+
+
+def test_given_acks_none_and_too_many_entries_when_produced_then_the_connection_is_closed():
+    with NativeBroker(settings={"limits.request_entries_max": 1}) as broker:
+        broker.create_topic("logs")
+        entries = [("logs", 0, 2, batch(b"a"))] * 2
+
+        sent = broker.send(*requests.encode_multi_produce(0, 0, entries))
+
+        assert sent.whole is None
+        assert broker.connection.closed == [("produce_failed", "INVALID_REQUEST")]
+        assert broker.partition("logs").log.log_end_offset == 0
 
 
 @pytest.mark.parametrize("message_format", [0, 2])

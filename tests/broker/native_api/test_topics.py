@@ -63,6 +63,31 @@ def test_given_many_partitions_when_described_then_it_takes_turns(monkeypatch):
         assert [len(topic.partitions) for topic in topics] == [12] * 3
 
 
+def test_given_many_unknown_names_when_described_then_it_takes_turns(monkeypatch):
+    monkeypatch.setattr(topics_module, "PARTITIONS_PER_STEP", 10)
+    with NativeBroker() as broker:
+        sent = broker.send(requests.encode_topics(["nowhere"] * 25), settle=False)
+        assert sent.is_waiting
+        broker.loop.settle()
+
+        error, topics = sent.topics
+        assert (error, len(topics)) == (0, 25)
+
+
+def test_given_unknown_names_over_the_limit_when_described_then_it_is_refused():
+    with NativeBroker(settings={"limits.fetch_response_bytes_max": 2_000}) as broker:
+        error, topics = broker.send(requests.encode_topics(["n" * 180] * 12)).topics
+
+        assert (error, topics) == (ErrorCode.INVALID_REQUEST, [])
+
+
+def test_given_as_many_names_as_allowed_when_asked_for_then_they_are_described():
+    with NativeBroker(settings={"limits.request_entries_max": 3}) as broker:
+        error, topics = broker.send(requests.encode_topics(["nowhere"] * 3)).topics
+
+        assert (error, len(topics)) == (0, 3)
+
+
 def test_given_an_answer_over_the_limit_when_described_then_it_is_refused():
     with NativeBroker(settings={"limits.fetch_response_bytes_max": 2_000}) as broker:
         broker.create_topic("logs", 100)

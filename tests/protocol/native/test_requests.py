@@ -269,6 +269,33 @@ def test_given_a_size_or_count_that_lies_when_decoded_then_frame_error(
         DECODERS[request_type](memoryview(frame))
 
 
+ENTRIES_MAX_DECODERS: dict[RequestType, Callable[[Buffer, int], object]] = {
+    RequestType.MULTIPRODUCE: requests.decode_multi_produce,
+    RequestType.MULTIFETCH: requests.decode_multi_fetch,
+    RequestType.TOPICS: requests.decode_topics,
+}
+
+
+@pytest.mark.parametrize("request_type", ENTRIES_MAX_DECODERS)
+def test_given_more_entries_than_allowed_when_decoded_then_refused_unless_the_frame_is_bad(
+    request_type: RequestType,
+) -> None:
+    frame = GOLDEN[request_type][4:]
+    decode = ENTRIES_MAX_DECODERS[request_type]
+
+    with pytest.raises(InvalidRequestError):
+        decode(memoryview(frame), 0)
+    with pytest.raises(FrameError):
+        decode(memoryview(frame[:-9]), 0)
+    assert decode(memoryview(frame), 2) == DECODERS[request_type](memoryview(frame))
+
+
+def test_given_a_multi_produce_when_only_its_acks_are_wanted_then_they_come() -> None:
+    frame = GOLDEN[RequestType.MULTIPRODUCE][4:]
+
+    assert requests.decode_multi_produce_acks(memoryview(frame)) == 1
+
+
 def test_given_a_setting_that_is_not_utf8_when_decoded_then_frame_error() -> None:
     frame = GOLDEN[RequestType.CREATE_TOPIC][4:-1] + b"\xff"
 
