@@ -44,9 +44,9 @@ class Connection(asyncio.BufferedProtocol):
     """One client's connection. Everything here happens on the event loop's thread."""
 
     __slots__ = (
-        "_admission", "_admitted", "_carry", "_counters", "_drain_scheduled", "_frame_bytes_max",
-        "_frame_deadline_s", "_handler", "_large", "_last_frame_was_large", "_loop",
-        "_make_handler", "_on_lost", "_quota", "_receive", "_responses", "_throttled",
+        "_admission", "_admitted", "_busy_s", "_carry", "_counters", "_drain_scheduled",
+        "_frame_bytes_max", "_frame_deadline_s", "_handler", "_large", "_last_frame_was_large",
+        "_loop", "_make_handler", "_on_lost", "_quota", "_receive", "_responses", "_throttled",
         "_transport", "_waits_for_memory", "_write_paused", "address", "close_reason",
         "is_reading_paused", "last_read_s", "peer",
     )  # fmt: skip
@@ -70,6 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         self._carry = b""  # the start of a cut frame, or frames that wait for a pause to end
         self._large: LargeFrame | None = None  # the one that is being received
         self._last_frame_was_large = False
+        self._busy_s = 0.0  # with large frames, since the loop's other clients last had a turn
         self._frame_deadline_s = 0.0
         self._quota: RequestQuota | None = None
         self._throttled = self._write_paused = self._waits_for_memory = False
@@ -244,6 +245,8 @@ class Connection(asyncio.BufferedProtocol):
         """Handle the large frame that has just become whole."""
         self._last_frame_was_large = True
         self._frame_deadline_s = 0.0
+        monotonic = self._admission.monotonic
+        started_s = monotonic()
         try:
             if self._handler is not None:
                 answer = self._handler.handle_frame(large.view, self)
@@ -254,9 +257,13 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._large = None
             large.give_back()
+        now_s = monotonic()
         if self._quota is not None:
-            self._throttle(self._quota.take(1, self._admission.monotonic()))
-        self._end_turn()
+            self._throttle(self._quota.take(1, now_s))
+        self._busy_s += now_s - started_s
+        if self._busy_s > TURN_S:  # a pause for each of them would cost as much as its copy
+            self._busy_s = 0.0
+            self._end_turn()
 
     # --- answers ----------------------------------------------------------------------------
 
