@@ -48,7 +48,7 @@ class Compression(enum.StrEnum):
 
 
 FileArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="[FILE]", help="The file to read; - is standard input.")
+    str, typer.Argument(metavar="FILE", help="The file to read; - is standard input.")
 ]
 
 PartitionOption: TypeAlias = Annotated[

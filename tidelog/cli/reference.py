@@ -30,7 +30,11 @@ def reference_text() -> str:
     lines: list[str] = []
     for name, function in COMMANDS.items():
         parameters = list(_parameters(function))
-        words = [shown for shown, is_option, *_ in parameters if not is_option]
+        words = [
+            shown if default == "required" else f"[{shown}]"
+            for shown, is_option, default, _ in parameters
+            if not is_option
+        ]
         lines += [f"### `tidelog {' '.join([name, *words])}`", ""]
         for paragraph in paragraphs(function):
             if paragraph.startswith("Example"):
