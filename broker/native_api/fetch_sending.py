@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.native_api.conversion import MAGIC_POSITION, to_current_format, to_simple_set
+from broker.native_api.conversion import (
+    MAGIC_POSITION,
+    SLICE_BYTES,
+    to_current_format,
+    to_simple_set,
+)
 from broker.steps import Steps
 from protocol.errors import TidelogError
 from protocol.identifiers import Buffer
@@ -23,6 +28,12 @@ if TYPE_CHECKING:
 
 JUST_WRITTEN_BYTES: Final = 1024 * 1024
 """At the end of the active segment; the page cache does not let go of them first."""
+
+ENTRIES_PER_STEP: Final = 100
+"""Of record batches, which are not looked into."""
+ENTRY_COST_BYTES: Final = SLICE_BYTES // 8
+"""What an entry that is converted takes off a step beside its bytes: it may have had to decompress
+up to half a megabyte for them."""
 
 NO_BUFFERS: Final[Sequence[Buffer]] = ()
 
@@ -57,7 +68,9 @@ def batch_sends(found: Sequence[Found], *, mapped: bool, bytes_max: int) -> Step
     """
     sends: list[Send] = []
     bytes_left = bytes_max
-    for error, offset, _, partition, data in found:
+    for count, (error, offset, _, partition, data) in enumerate(found):
+        if count and not count % ENTRIES_PER_STEP:
+            yield None
         if error or partition is None or data is None:
             sends.append(Send(error))
             continue
@@ -89,11 +102,16 @@ def simple_sends(found: Sequence[Found], message_format: int, bytes_max: int) ->
     sends: list[Send] = []
     bytes_left = bytes_max
     min_one = True
+    spent_bytes = 0
     for error, offset, max_bytes, partition, _ in found:
+        if spent_bytes >= SLICE_BYTES:
+            spent_bytes = 0
+            yield None
         max_bytes = min(max_bytes, bytes_left)
         if error or partition is None or max_bytes <= 0:
             sends.append(Send(error, next_offset=offset))
             continue
+        spent_bytes += ENTRY_COST_BYTES
         try:
             converted = yield from to_simple_set(
                 partition.log.read, offset, message_format, max_bytes, min_one=min_one
@@ -104,6 +122,7 @@ def simple_sends(found: Sequence[Found], message_format: int, bytes_max: int) ->
         if converted.message_count:
             min_one = False
             bytes_left = max(0, bytes_left - converted.size_bytes)
+        spent_bytes += converted.size_bytes
         partition.bytes_out += converted.size_bytes
         partition.messages_out += converted.message_count
         sends.append(Send(0, converted.parts, converted.next_offset))

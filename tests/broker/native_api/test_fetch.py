@@ -237,6 +237,28 @@ def list_values(data: bytes) -> list[bytes]:
     return [bytes(value) for _, value in iterate(data, 0)]
 
 
+@pytest.mark.parametrize(("message_format", "max_bytes"), [(0, 20), (2, 1_000)])
+def test_given_many_entries_when_fetched_then_they_take_turns_and_keep_their_order(
+    message_format, max_bytes
+):
+    with NativeBroker() as broker:
+        broker.create_topic("logs", 2)
+        for number, value in enumerate((b"a", b"b")):
+            broker.produce("logs", batch(value, value), partition=number)
+        entries = [("logs", number % 2, 0, max_bytes) for number in range(250)]
+        request = requests.encode_multi_fetch(1 << 20, 1, 0, message_format, entries)
+
+        sent = broker.send(request, settle=False)
+        waited, paused = sent.is_waiting, sent.pauses_reading
+        broker.loop.settle()
+
+        error, sends = sent.multi_fetched
+        sets = [bytes(send.message_set) for send in sends]
+        assert (waited, paused, error) == (True, True, 0)
+        assert sets[0] != sets[1]
+        assert sets == sets[:2] * 125
+
+
 def test_given_two_empty_entries_when_fetched_then_the_total_length_is_14():
     with NativeBroker() as broker:
         broker.create_topic("logs")
