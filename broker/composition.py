@@ -208,8 +208,9 @@ class Broker:
             path = Path(self.config.daemon.ready_file)
             try:
                 write_ready_file(path, addresses)
-            except OSError as error:
-                log.error("ready file cannot be written", path=str(path), error=error.strerror)
+            except OSError as error:  # whoever waits for it would wait for ever
+                problem = f"daemon.ready_file: cannot write {path}: {error.strerror}"
+                raise StartError(ExitCode.USAGE, problem) from error
         self._systemd.ready(f"serving on {', '.join(addresses['native'])}")
         log.info("ready", seconds=round(seconds, 3), topics=len(self.manager.topics()))
         for sentence in self.manager.degraded():

@@ -57,7 +57,7 @@ class ListenersConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     host: str = "localhost"
     """Address or name to listen on, IPv4 and IPv6 alike: "localhost" is 127.0.0.1 and ::1,
-    "" or "*" is every interface. There is no authentication yet: open it to networks you trust."""
+    "*" is every interface. There is no authentication yet: open it to networks you trust."""
     native_port: Annotated[int, count(ge=0, le=PORT_MAX)] = 9091
     """TCP port of the native protocol; 0 takes any free one."""
 
@@ -184,6 +184,9 @@ def contradictions(config: Config) -> list[tuple[str, str]]:
         if path not in storage.data_dirs:
             problem = f"{path!r} is not in storage.data_dirs; add it there or remove it here"
             found.append(("daemon.allow_missing_dirs", problem))
+    for path, host in (("listeners.host", config.listeners.host), ("http.host", config.http.host)):
+        if not host.strip():  # an unset variable must not open the broker to everybody
+            found.append((path, 'is empty: name an address, or say "*" for every interface'))
     if config.http.enabled and config.http.port == config.listeners.native_port != 0:
         problem = f"port {config.http.port} is listeners.native_port already; choose another"
         found.append(("http.port", problem))

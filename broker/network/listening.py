@@ -14,30 +14,31 @@ log = structlog.get_logger("tidelog.network")
 
 BACKLOG: Final = 1024
 SAME_PORT_TRIES: Final = 16
-EVERYWHERE: Final = frozenset({"", "*"})
+EVERYWHERE: Final = "*"
 
 
 def bind_all(host: str, port: int, setting: str) -> list[socket.socket]:
     """Bind and listen on every address that `host` names, IPv4 and IPv6, on one port.
 
     Args:
-        host: A name or address; "" or "*" is every interface; "localhost" is 127.0.0.1 and ::1
+        host: A name or address; "*" is every interface; "localhost" is 127.0.0.1 and ::1
             (some clients resolve it to the one, some to the other).
         port: 0 takes a free one, the same on all addresses.
-        setting: The configuration key that asked for this, for the error.
+        setting: The configuration key of the port, for the error; beside it there is `host`.
 
     Raises:
         ConfigError: the name does not resolve, or no address of it can be bound.
     """
+    host_setting = f"{setting.rpartition('.')[0]}.host"
     for _ in range(SAME_PORT_TRIES):
-        sockets = _bind_addresses(_addresses(host, setting), port, setting)
+        sockets = _bind_addresses(_addresses(host, host_setting), port, setting)
         if sockets is not None:
             return sockets
     raise ConfigError(setting, f"found no free port common to all addresses of {host!r}")
 
 
 def _addresses(host: str, setting: str) -> list[tuple[socket.AddressFamily, str]]:
-    if host in EVERYWHERE:
+    if host == EVERYWHERE:
         return [(socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")]  # noqa: S104 asked for
     if host == "localhost":
         return [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
@@ -71,7 +72,8 @@ def _bind_addresses(
             ) from error
         chosen = int(sockets[-1].getsockname()[1])
     if not sockets:
-        raise ConfigError(setting, f"no address can be listened on: {first_error}")
+        tried = ", ".join(address for _, address in addresses) or "no address"
+        raise ConfigError(setting, f"cannot listen on {tried}: {first_error}")
     return sockets
 
 

@@ -142,6 +142,17 @@ async def test_given_http_switched_off_when_started_then_nothing_listens_there(t
     assert len(addresses["native"]) >= 1
 
 
+async def test_given_a_ready_file_that_cannot_be_written_when_started_then_it_is_a_usage_error(
+    tmp_path,
+):
+    missing = tmp_path / "missing" / "ready.json"
+
+    with pytest.raises(StartError, match=r"daemon.ready_file: cannot write") as raised:
+        await Broker(configuration(tmp_path, f"daemon.ready_file={missing}")).start()
+
+    assert raised.value.exit_code == ExitCode.USAGE
+
+
 async def test_given_a_ready_file_when_started_and_stopped_then_it_comes_and_goes(tmp_path):
     ready = tmp_path / "ready"
     ready.write_text("stale")

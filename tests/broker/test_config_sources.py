@@ -170,6 +170,14 @@ def test_given_values_that_contradict_when_loaded_then_the_one_to_change_is_name
     assert "must not be above limits.frame_bytes_max" in problems[1]
 
 
+@pytest.mark.parametrize("table", ["listeners", "http"])
+def test_given_an_empty_host_when_loaded_then_it_does_not_open_the_broker_to_everybody(table):
+    problems = problems_of(environment={f"TIDELOG__{table.upper()}__HOST": ""})
+
+    assert len(problems) == 1
+    assert 'say "*" for every interface' in problems[0]
+
+
 def test_given_the_error_when_pickled_then_its_problems_stay():
     with pytest.raises(ConfigError) as caught:
         load(settings=["a.b=1"])

@@ -11,6 +11,7 @@ from tidelog.client.calls import EARLIEST, LATEST
 from tidelog.client.errors import (
     ClientClosedError,
     ConnectionLostError,
+    DamagedBatchError,
     FetchTooLargeError,
     ResponseTooLargeError,
     UnexpectedOffsetError,
@@ -35,6 +36,7 @@ __all__ = [
     "ClientClosedError",
     "Codec",
     "ConnectionLostError",
+    "DamagedBatchError",
     "Delivery",
     "ErrorCode",
     "FetchAnswer",

@@ -11,13 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from protocol.errors import BatchTruncatedError, BrokerError, ErrorCode, FrameError
+from protocol.errors import (
+    BatchTruncatedError,
+    BrokerError,
+    CorruptMessageError,
+    ErrorCode,
+    FrameError,
+)
 from protocol.identifiers import Buffer
 from protocol.limits import RESPONSE_BYTES_MAX
 from protocol.native import requests, responses
 from protocol.native.request_types import EARLIEST_TIME, LATEST_TIME, MessageFormat
 from protocol.record_batch import check_batch, iterate_records
 from tidelog.client.errors import (
+    DamagedBatchError,
     FetchTooLargeError,
     ResponseTooLargeError,
     UnexpectedOffsetError,
@@ -181,7 +188,7 @@ def read_fetch(
             its size: one that is cut has a damaged length, and would be fetched for ever.
 
     Raises:
-        CorruptMessageError: a batch is damaged.
+        DamagedBatchError: the first batch is damaged; a later one is left for the next fetch.
     """
     topic, partition, asked = source.topic, source.partition, source.offset
     messages: list[Message] = []
@@ -189,16 +196,16 @@ def read_fetch(
     while not send.error and position < len(view):
         try:
             header = check_batch(view, position)
-        except BatchTruncatedError:
-            if position == 0 and not may_cut_first:
-                raise
-            break
-        if not header.is_control:
-            messages += [
-                Message(topic, partition, *record)
-                for record in iterate_records(view, position)
-                if record.offset >= asked
-            ]
+            records = [] if header.is_control else list(iterate_records(view, position))
+        except CorruptMessageError as error:
+            if position or (may_cut_first and isinstance(error, BatchTruncatedError)):
+                break
+            raise DamagedBatchError(
+                position, error.reason, topic, partition, next_offset
+            ) from error
+        messages += [
+            Message(topic, partition, *record) for record in records if record.offset >= asked
+        ]
         next_offset = max(next_offset, header.next_offset)
         position += header.size_bytes
     return FetchAnswer(topic, partition, send.error, messages, next_offset)

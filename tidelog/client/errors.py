@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from protocol.errors import BrokerError, ErrorCode, TidelogError
+from protocol.errors import BatchCorruptError, BrokerError, ErrorCode, TidelogError
 
 __all__ = [
     "BrokerError",
     "ClientClosedError",
     "ConnectionLostError",
+    "DamagedBatchError",
     "FetchTooLargeError",
     "ResponseTooLargeError",
     "UnexpectedOffsetError",
@@ -65,3 +66,19 @@ class UnexpectedOffsetError(BrokerError):
         )
         self.args = (expected_offset, log_end_offset)
         self.expected_offset, self.log_end_offset = expected_offset, log_end_offset
+
+
+class DamagedBatchError(BatchCorruptError):
+    """A batch came damaged: on the way, or as it lies on the broker's disk (`tidelog verify`).
+
+    Messages before it have been given. `offset` is where reading stopped; to leave the batch out,
+    go on from a later one.
+    """
+
+    def __init__(self, position: int, reason: str, topic: str, partition: int, offset: int) -> None:
+        TidelogError.__init__(self, position, reason, topic, partition, offset)
+        self.position, self.reason = position, reason
+        self.topic, self.partition, self.offset = topic, partition, offset
+
+    def __str__(self) -> str:
+        return f"the batch at {self.topic}-{self.partition} offset {self.offset}: {self.reason}"

@@ -12,6 +12,9 @@ from tidelog.client.values import TopicInfo
 REFRESH_S: Final = 60.0
 ASK_AGAIN_S: Final = 1.0
 
+NOT_YET_S: Final = 0.05
+"""How long a topic that does not exist is taken for one of one partition: producing makes it."""
+
 
 class TopicCache:
     """Chooses partitions; says when it wants to ask the broker again."""
@@ -35,7 +38,7 @@ class TopicCache:
         """
         info = answer[0]
         if info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            self._counts[topic] = (1, now_s)  # ask again with the next message
+            self._counts[topic] = (1, now_s + NOT_YET_S)
             return
         calls.check(info.error, topic)
         self._counts[topic] = (len(info.partitions), now_s + REFRESH_S)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import BatchTruncatedError, BrokerError, ErrorCode
+from protocol.errors import BrokerError, ErrorCode
 from protocol.native import requests, responses
 from protocol.record_batch import Record
 from protocol.record_batch_builder import build_batch
@@ -21,6 +21,7 @@ from tidelog.client import (
     Client,
     ClientClosedError,
     ConnectionLostError,
+    DamagedBatchError,
     FetchFrom,
     FetchTooLargeError,
     UnexpectedOffsetError,
@@ -206,13 +207,21 @@ def test_given_an_answer_that_makes_no_sense_when_read_then_the_connection_count
         client.offsets("t")
 
 
-def test_given_a_damaged_batch_when_fetched_then_it_is_refused(connect: Connect) -> None:
-    damaged = bytearray(BATCH)
+def test_given_a_damaged_batch_when_fetched_then_what_is_before_it_comes_and_it_is_named(
+    connect: Connect,
+) -> None:
+    damaged = bytearray(build_batch([Record(9, 1000, None, b"z")], base_offset=9))
     damaged[-1] ^= 1
-    client, _ = connect(lambda number, frame: fetched(bytes(damaged)))
+    client, _ = connect(
+        lambda number, frame: fetched(bytes(BATCH + damaged)[number * len(BATCH) :])
+    )
 
-    with pytest.raises(Exception, match="crc"):
-        client.fetch("t", 0, 7)
+    before = client.fetch("logs", 2, 7)
+    with pytest.raises(DamagedBatchError, match=r"logs-2 offset 9: .*crc") as raised:
+        client.fetch("logs", 2, before.next_offset)
+
+    assert [message.offset for message in before.messages] == [7, 8]
+    assert (raised.value.partition, raised.value.offset) == (2, 9)
 
 
 def test_given_nobody_listening_when_called_then_an_error_that_names_the_address(
@@ -288,7 +297,7 @@ def test_given_a_first_batch_that_is_cut_when_fetched_then_it_is_damage_and_not_
         retries=0,
     )
 
-    with pytest.raises(BatchTruncatedError):
+    with pytest.raises(DamagedBatchError):
         client.multi_fetch([FetchFrom("t", 0, 7), FetchFrom("t", 1, 7)])
 
 
