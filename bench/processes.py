@@ -17,6 +17,8 @@ from typing import Final
 
 CLOCK_TICKS: Final = os.sysconf("SC_CLK_TCK")
 START_TIMEOUT_S: Final = 60.0
+SETTLING_S: Final = 0.5
+"""The last garbage collection of a start is over by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ def broker(directory: Path, *settings: str, is_settled: bool = True) -> Iterator
         bound = json.loads(ready.read_text())
         if is_settled:
             _wait_for_http(bound["http_port"], process)
+            time.sleep(SETTLING_S)
         yield Server(process, bound["native_port"])
 
 
