@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker.native_api.fetch_sending import Found, Send, batch_sends, simple_sends
+from broker.native_api.warm_slices import WarmSlices
 from broker.network.answers import Answer, Parts, PendingResponse
 from broker.steps import Job, Steps
 from protocol.error_codes import ErrorCode
@@ -59,11 +60,13 @@ class FetchHandler:
         "request_entries_max",
         "response_bytes_max",
         "runner",
+        "warm_slices",
     )
 
     def __init__(self, api: NativeApi) -> None:
         self.loop, self.manager, self.runner = api.loop, api.manager, api.runner
         self.monotonic = api.monotonic
+        self.warm_slices = WarmSlices(api.monotonic)
         self.partitions = api.manager.partitions_by_topic
         self.maps_slices = api.maps_slices
         self.max_wait_ms_max = api.limits.max_wait_ms_max
@@ -247,7 +250,8 @@ class FetchRequest:
         steps: Steps[list[Send]]
         if self._format == RECORD_BATCH:
             mapped = self._handler.maps_slices
-            steps = batch_sends(looked, mapped=mapped, bytes_max=self._max_bytes)
+            is_cold = self._handler.warm_slices.is_cold
+            steps = batch_sends(looked, is_cold, mapped=mapped, bytes_max=self._max_bytes)
         else:
             steps = simple_sends(looked, self._format, self._max_bytes)
         try:

@@ -7,7 +7,7 @@ record batches; formats 0 and 1 are always converted. All of it in steps (see `c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.native_api.conversion import (
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from broker.partition import Partition
     from broker.storage.file_slice import FileSlice
     from broker.storage.offset_metadata import FetchData
-
-JUST_WRITTEN_BYTES: Final = 1024 * 1024
-"""At the end of the active segment; the page cache does not let go of them first."""
 
 ENTRIES_PER_STEP: Final = 100
 """Of record batches, which are not looked into."""
@@ -59,10 +56,13 @@ class Send(NamedTuple):
     """Formats 0 and 1: up to where the log was looked through, be it without a message."""
 
 
-def batch_sends(found: Sequence[Found], *, mapped: bool, bytes_max: int) -> Steps[list[Send]]:
+def batch_sends(
+    found: Sequence[Found], is_cold: Callable[[FileSlice], bool], *, mapped: bool, bytes_max: int
+) -> Steps[list[Send]]:
     """Return record batches for each entry, within what was found.
 
     Args:
+        is_cold: Whether a slice has to be read ahead.
         mapped: Mapped slices may be sent.
         bytes_max: For the whole answer: what is converted may grow, the rest was found within it.
     """
@@ -78,7 +78,7 @@ def batch_sends(found: Sequence[Found], *, mapped: bool, bytes_max: int) -> Step
         try:
             may_be_legacy = offset < partition.legacy_end_offset
             for piece in data.slices:
-                if may_be_cold(piece) and piece.is_cold():
+                if is_cold(piece):
                     yield piece.read_ahead
                 if may_be_legacy and holds_legacy(piece):
                     min_one = not buffers and bytes_left == bytes_max
@@ -127,12 +127,6 @@ def simple_sends(found: Sequence[Found], message_format: int, bytes_max: int) ->
         partition.messages_out += converted.message_count
         sends.append(Send(0, converted.parts, converted.next_offset))
     return sends
-
-
-def may_be_cold(piece: FileSlice) -> bool:
-    """Whether to ask if a slice is in memory: what was just written is, and is asked for most."""
-    records = piece.records
-    return records.is_sealed or records.size_bytes - piece.position > JUST_WRITTEN_BYTES
 
 
 def holds_legacy(piece: FileSlice) -> bool:

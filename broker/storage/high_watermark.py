@@ -43,17 +43,10 @@ class HighWatermark:
         self._metadata = metadata
         if offset == self.offset:
             return
-        self.offset = offset
-        self._recompute_last_stable_offset()
+        # Where transactions are kept, the producer state is told the offset here, and answers with
+        # the first offset of an undecided one, which bounds the last stable offset (R36).
+        self.offset = self.last_stable_offset = offset
         log.listener.high_watermark_moved(log)
-
-    def _recompute_last_stable_offset(self) -> None:
-        """Follow a move of the high watermark (R36).
-
-        Where transactions are kept, the producer state is told the offset here, and answers with
-        the first offset of an undecided transaction, which bounds this. Without them all is stable.
-        """
-        self.last_stable_offset = self.offset
 
     def update(self, offset: int) -> int:
         """Set it to `offset`, clamped to log start and log end; return what it became.
