@@ -125,7 +125,10 @@ def decode_values(
             if data[position := position + 2] > 0x7F:
                 raw, position = raw_varlong(data, position)
             if (raw := data[position := position + 1]) > 0x7F:
-                raw, position = raw_varint(data, position)
+                if (more := data[position + 1]) > 0x7F:
+                    raw, position = raw_varint(data, position)
+                else:
+                    raw, position = raw + (more << 7) - 0x80, position + 1
             delta = raw >> 1
             if raw & 1 or not previous < delta <= last:
                 raise ValueError("its offset is out of order or range")
