@@ -17,6 +17,7 @@ from broker.network.answers import Answer, Parts, PendingResponse
 from broker.steps import Job, Steps
 from protocol.error_codes import ErrorCode
 from protocol.errors import InvalidRequestError, TidelogError
+from protocol.identifiers import Buffer
 from protocol.native.request_types import MessageFormat, RequestType
 from protocol.native.requests import decode_fetch, decode_multi_fetch
 from protocol.native.responses import (
@@ -80,15 +81,53 @@ class FetchHandler:
         topic, number, offset, max_bytes, min_bytes, max_wait_ms, message_format = decode_fetch(
             frame
         )
-        if max_wait_ms <= 0 <= max_bytes and 0 <= message_format <= RECORD_BATCH:
-            # Nothing new, and no wish to wait: the commonest answer needs no object.
+        if max_bytes >= 0 and 0 <= message_format <= RECORD_BATCH:
             partitions = self.partitions.get(topic)
             if partitions is not None and 0 <= number < len(partitions):
                 partition = partitions[number]
-                if partition is not None and offset == partition.log.high_watermark:
-                    return EMPTY
+                if partition is not None:
+                    answer = self._answer_at_once(
+                        partition, offset, max_bytes, min_bytes, max_wait_ms, message_format
+                    )
+                    if answer is not None:
+                        return answer
         request = FetchRequest(self, connection, message_format, max_bytes, min_bytes, max_wait_ms)
         return request.answer([Entry(topic, number, offset, max_bytes)], is_multi=False)
+
+    def _answer_at_once(
+        self,
+        partition: Partition,
+        offset: int,
+        max_bytes: int,
+        min_bytes: int,
+        max_wait_ms: int,
+        message_format: int,
+    ) -> Parts | None:
+        """Answer what most fetches ask for, without the objects that waiting and errors need.
+
+        That is: nothing new, and no wish to wait; or record batches that are there, in memory, and
+        enough. None: let a `FetchRequest` find out.
+        """
+        log = partition.log
+        if offset == log.high_watermark:
+            return EMPTY if max_wait_ms <= 0 else None
+        if message_format != RECORD_BATCH or offset < partition.legacy_end_offset:
+            return None
+        max_bytes = min(max_bytes, max(0, self.response_bytes_max - MESSAGE_SET_SEND_HEADER_BYTES))
+        buffers: list[Buffer] = [b""]
+        try:
+            data = log.read(offset, max_bytes)
+            if data.size_bytes < min(min_bytes, max_bytes) and max_wait_ms > 0:
+                return None
+            for piece in data.slices:
+                if self.warm_slices.is_cold(piece):
+                    return None
+                buffers += piece.buffers(mapped=self.maps_slices)
+        except TidelogError:
+            return None
+        partition.bytes_out += data.size_bytes
+        buffers[0] = message_set_send_header(0, data.size_bytes)
+        return buffers
 
     def multi_fetch(self, frame: memoryview, connection: Connection) -> Answer:
         """Handle a MULTIFETCH."""
