@@ -111,11 +111,13 @@ class FetchHandler:
         log = partition.log
         if offset == log.high_watermark:
             return EMPTY if max_wait_ms <= 0 else None
-        if message_format != RECORD_BATCH or offset < partition.legacy_end_offset:
+        if message_format != RECORD_BATCH:
             return None
         max_bytes = min(max_bytes, max(0, self.response_bytes_max - MESSAGE_SET_SEND_HEADER_BYTES))
         buffers: list[Buffer] = [b""]
         try:
+            if offset < partition.legacy_end_offset:
+                return None
             data = log.read(offset, max_bytes)
             if data.size_bytes < min(min_bytes, max_bytes) and max_wait_ms > 0:
                 return None

@@ -404,7 +404,7 @@ def unreadable(request_type: RequestType) -> int:
     with NativeBroker() as broker:
         broker.create_topic("logs")
         broker.produce("logs", GOOD, acks=-1)
-        broker.disk.fail("read", OSError(errno.EIO, "Input/output error"), times=1_000)
+        broker.disk.fail("read", OSError(errno.EIO, "Input/output error"), times=100)
         return fetch_error(broker, request_type)
 
 
