@@ -47,11 +47,19 @@ __all__ = ["BatchOptions", "RecordBatchBuilder", "build_batch", "build_value_bat
 
 SMALL: Final = 2048
 """Numbers below this are encoded by table; above, the bytes cost more than the call."""
+TINY: Final = 64
+"""Numbers below this take one byte, the other small ones two."""
 VARINTS: Final = tuple(map(encode_varint, range(SMALL)))
+RECORD_LENGTHS: Final = (*VARINTS, *map(encode_varint, range(SMALL, SMALL + 16)))
+"""Of value records: a few bytes above the value's size."""
 NULL: Final = encode_varint(-1)
 NO_HEADERS: Final = VARINTS[0]
 NO_ATTRIBUTES: Final = b"\0"
 HEADER_PLACE: Final = bytes(HEADER_BYTES)
+
+HEAD_END: Final = NO_ATTRIBUTES + VARINTS[0]
+FIXED_BYTES: Final = len(HEAD_END) + len(NULL) + len(NO_HEADERS)
+"""Of a value record, beside its offset delta, the value and the value's length."""
 
 pack_header: Final = HEADER.pack_into
 pack_crc: Final = CRC.pack_into
@@ -220,19 +228,25 @@ def _append_values(
 
 
 def _value_head(delta_bytes: int, value_bytes: int) -> bytes:
-    fixed_bytes = len(NO_ATTRIBUTES) + len(VARINTS[0]) + len(NULL) + len(NO_HEADERS)
-    length = fixed_bytes + delta_bytes + size_of_varint(value_bytes) + value_bytes
-    return NO_HEADERS + encode_varint(length) + NO_ATTRIBUTES + VARINTS[0]
+    length = FIXED_BYTES + delta_bytes + size_of_varint(value_bytes) + value_bytes
+    return NO_HEADERS + encode_varint(length) + HEAD_END
 
 
 @cache
 def _value_heads(delta_bytes: int) -> tuple[bytes, ...]:
-    return tuple(_value_head(delta_bytes, size) for size in range(SMALL))
+    """Return `_value_head` of every small size.
+
+    Built at its first use, on an event loop: by slices it takes 0.2 ms, by calls it took 2 to 5.
+    """
+    tiny = FIXED_BYTES + delta_bytes + 1  # of values whose length takes one byte, the rest two
+    other = tiny + 1
+    lengths = RECORD_LENGTHS[tiny : tiny + TINY] + RECORD_LENGTHS[other + TINY : other + SMALL]
+    return tuple([NO_HEADERS + length + HEAD_END for length in lengths])
 
 
 @cache
 def _value_tails() -> tuple[bytes, ...]:
-    return tuple(NULL + varint for varint in VARINTS)
+    return tuple([NULL + varint for varint in VARINTS])
 
 
 def _deltas(start: int, stop: int) -> Iterable[bytes]:

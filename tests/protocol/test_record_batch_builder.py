@@ -19,7 +19,12 @@ from protocol.record_batch import (
     iterate_records,
     parse_header,
 )
-from protocol.record_batch_builder import RecordBatchBuilder, build_batch, build_value_batch
+from protocol.record_batch_builder import (
+    SMALL,
+    RecordBatchBuilder,
+    build_batch,
+    build_value_batch,
+)
 from tests.support import kafka_logs
 from tests.support.records import (
     GOLDEN,
@@ -227,6 +232,30 @@ def test_given_a_count_at_a_border_when_built_fast_then_the_same_bytes(count: in
 
     assert batch == build_batch((i, 77, None, value) for i, value in enumerate(values))
     assert check_produced_batch(batch).record_count == count
+
+
+@pytest.mark.parametrize("first", [0, 64, 8192])
+def test_given_every_small_size_when_built_fast_then_the_same_bytes(first: int) -> None:
+    values = [b""] * first + [bytes(size) for size in range(SMALL + 2)]
+    values += values[:first:-1]  # 0 to 63 after a delta of more bytes, and large after one of few
+
+    batch = build_value_batch(values, 77)
+
+    assert batch == build_batch((i, 77, None, value) for i, value in enumerate(values))
+
+
+def test_given_no_tables_yet_when_built_fast_then_no_call_for_each_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first batch is built on an event loop, and thousands of calls stalled it for 5 ms."""
+    record_batch_builder._value_heads.cache_clear()
+    record_batch_builder._value_tails.cache_clear()
+    for name in ("encode_varint", "size_of_varint"):
+        monkeypatch.setattr(record_batch_builder, name, lambda _: pytest.fail("a call for a size"))
+
+    batch = build_value_batch([b"value"] * 100, 77)
+
+    assert batch == build_batch((i, 77, None, b"value") for i in range(100))
 
 
 def test_given_golden_values_when_built_fast_then_golden_bytes() -> None:
