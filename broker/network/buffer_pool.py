@@ -2,15 +2,23 @@
 
 A fresh buffer costs the first touch of each of its pages; a reused one costs nothing. So bodies
 of large frames are read into buffers of power-of-two size that come back after each frame.
+
+A bytearray is zeroed where it is made, all pages in one turn of the event loop: 0.4 ms for 512 KB,
+5 for 8 MB, 40 for 64. Memory of the kernel's own is touched as the frame arrives, read by read.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+from typing import Final, TypeAlias
+
+FrameBuffer: TypeAlias = bytearray | mmap
 
 SMALLEST_BYTES: Final = 32 * 1024
+MAPPED_BYTES_MIN: Final = 128 * 1024
+"""Below, a bytearray is cheaper than a mapping, and there may be thousands."""
 KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
@@ -22,12 +30,12 @@ class BufferPool:
 
     def __init__(self, bytes_out_max: int, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._bytes_out_max, self._kept_bytes_max = bytes_out_max, kept_bytes_max
-        self._free: dict[int, list[bytearray]] = {}
+        self._free: dict[int, list[FrameBuffer]] = {}
         self._kept_bytes = 0
         self._waiting: deque[Callable[[], None]] = deque()
         self.bytes_out = 0
 
-    def take(self, size_bytes: int) -> bytearray | None:
+    def take(self, size_bytes: int) -> FrameBuffer | None:
         """Return a buffer of at least `size_bytes`, or None when too much is out already.
 
         One buffer is always granted when none is out, so that the largest frame gets through.
@@ -40,11 +48,11 @@ class BufferPool:
             self._kept_bytes -= capacity
             buffer = free.pop()
         else:
-            buffer = bytearray(capacity)  # where this fails nothing has been counted yet
+            buffer = _fresh(capacity)  # where this fails nothing has been counted yet
         self.bytes_out += capacity
         return buffer
 
-    def give_back(self, buffer: bytearray) -> None:
+    def give_back(self, buffer: FrameBuffer) -> None:
         """Take a buffer back; nobody may hold a view of it any more."""
         capacity = len(buffer)
         self.bytes_out -= capacity
@@ -76,3 +84,9 @@ class BufferPool:
             self._waiting.remove(wake)
         except ValueError:
             pass  # it was called already
+
+
+def _fresh(capacity: int) -> FrameBuffer:
+    if capacity < MAPPED_BYTES_MIN:
+        return bytearray(capacity)
+    return mmap(-1, capacity, flags=MAP_PRIVATE | MAP_ANONYMOUS)

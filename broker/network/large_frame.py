@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.network.buffer_pool import BufferPool
+from broker.network.buffer_pool import BufferPool, FrameBuffer
 from protocol.identifiers import Buffer
 
 
@@ -11,7 +11,7 @@ class LargeFrame:
 
     __slots__ = ("_buffer", "_filled_bytes", "_pool", "size_bytes", "view")
 
-    def __init__(self, pool: BufferPool, buffer: bytearray, size_bytes: int) -> None:
+    def __init__(self, pool: BufferPool, buffer: FrameBuffer, size_bytes: int) -> None:
         self._pool, self._buffer, self.size_bytes = pool, buffer, size_bytes
         self._filled_bytes = 0
         self.view = memoryview(buffer)[:size_bytes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 
 import pytest
@@ -51,6 +52,21 @@ def test_given_a_buffer_given_back_when_taken_again_then_it_is_the_same_memory()
     pool.give_back(first)
 
     assert pool.take(50_000) is first
+
+
+def test_given_a_large_frame_when_a_buffer_is_made_then_its_pages_are_not_touched() -> None:
+    """Zeroing 64 MB would hold the event loop up for tens of milliseconds."""
+    pool = BufferPool(bytes_out_max=100_000_000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+    buffer = pool.take(64_000_000)
+
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    assert buffer is not None
+    assert faults < len(buffer) / resource.getpagesize() / 10
+    view = memoryview(buffer)
+    view[-3:] = b"end"
+    assert bytes(view[-4:]) == b"\0end"
 
 
 def test_given_a_waiter_that_gave_up_when_a_buffer_comes_back_then_it_is_not_called() -> None:
