@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from broker.clock import Clock, SystemClock
 from broker.metrics import Metrics, RequestMetrics
 from broker.native_api.fetch import FetchHandler
 from broker.native_api.offsets import OffsetsHandler
 from broker.native_api.produce import ProduceHandler
-from broker.native_api.session import NativeSession
+from broker.native_api.session import Handle, HandleRun, NativeSession
 from broker.native_api.step_runner import StepRunner
 from broker.native_api.topics import TopicsHandler
-from broker.network.answers import Answer
 from protocol.native.request_types import RequestType
 
 if TYPE_CHECKING:
     from broker.config import LimitsConfig
     from broker.network.connection import Connection
     from broker.partition_manager import PartitionManager
-
-Handle: TypeAlias = "Callable[[memoryview, Connection], Answer]"
 
 
 class NativeApi:
@@ -64,8 +60,13 @@ class NativeApi:
             RequestType.DELETE_TOPIC: topics.delete_topic,
             RequestType.APPEND_AT: produce.append_at,
         }
+        handles_runs: dict[RequestType, HandleRun] = {RequestType.PRODUCE: produce.produce_run}
         self._handlers = {
-            int(request_type): (handle, self.metrics_of(request_type))
+            int(request_type): (
+                handle,
+                handles_runs.get(request_type),
+                self.metrics_of(request_type),
+            )
             for request_type, handle in handles.items()
         }
 

@@ -88,14 +88,22 @@ Answer: TypeAlias = Parts | PendingResponse | None
 """None: the request has no answer."""
 
 
+HandledFrames: TypeAlias = tuple[Answer, int, int]
+"""What came of one frame or several: their answer, how many they are, where the last one ends."""
+
+
 class FrameHandler(Protocol):
     """One connection's side of a protocol."""
 
-    def handle_frame(self, frame: memoryview, connection: Connection) -> Answer:
-        """Handle one request, synchronously.
+    def handle_frames(
+        self, frames: memoryview, start: int, frame_end: int, end: int, connection: Connection
+    ) -> HandledFrames:
+        """Handle one request, and as many of those behind it as belong together, synchronously.
 
         Args:
-            frame: The frame without its length. Writable, and valid during this call only.
+            frames: Writable, and valid during this call only. From `start` to `frame_end` is a
+                frame without its length; behind it, up to `end`, there may be more frames with
+                theirs, the last one cut, none of them checked.
 
         Raises:
             FrameError: the frame makes no sense; the connection is closed with the reason logged.

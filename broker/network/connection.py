@@ -24,7 +24,7 @@ from broker.network.answers import Answer, FrameHandler
 from broker.network.large_frame import LargeFrame
 from broker.network.limits import Admission, ClosedConnections
 from broker.network.quota import RequestQuota
-from broker.network.receive_buffer import SharedReceiveBuffer
+from broker.network.receive_buffer import RECEIVE_BYTES, SharedReceiveBuffer
 from broker.network.response_queue import JOINED_BYTES_MAX, ResponseQueue
 from protocol.errors import FrameError
 
@@ -38,6 +38,8 @@ FRAME_RATE_MIN: Final = 32 * 1024
 TURN_S: Final = 0.004
 """What one client's requests may take of one turn of the loop: the others are never held up longer
 than a few milliseconds. A full read of tiny ones takes it all."""
+FRAMES_UNTIMED: Final = 8
+"""So many frames are handled between two looks at the clock."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -110,11 +112,10 @@ class Connection(asyncio.BufferedProtocol):
             if self._large.fill(nbytes):
                 self._handle_large_frame(self._large)
         else:
-            end = nbytes
             if self._carry:
-                end += len(self._carry)
+                nbytes += len(self._carry)
                 self._carry = b""
-            self._handle_frames(end)
+            self._handle_frames(nbytes)
         if self._responses.out:
             self._write_out()
 
@@ -152,12 +153,12 @@ class Connection(asyncio.BufferedProtocol):
         handler = self._handler
         if handler is None:
             return
-        view, handle = self._receive.view, handler.handle_frame
+        view, handle = self._receive.view, handler.handle_frames
         unpack, frame_bytes_max = LENGTH.unpack_from, self._frame_bytes_max
         waiting, out = self._responses.waiting, self._responses.out
-        monotonic = self._admission.monotonic
-        turn_ends_s = monotonic() + TURN_S
         position = frames = 0
+        monotonic = self._admission.monotonic
+        look_at, turn_ends_s = FRAMES_UNTIMED, monotonic() + TURN_S
         self._last_frame_was_large = False
         try:
             while end - position >= 4:
@@ -170,9 +171,8 @@ class Connection(asyncio.BufferedProtocol):
                     if size > CARRIED_BYTES_MAX:
                         position = self._begin_large_frame(size, body_start, end, position)
                     break
-                position = frame_end
-                frames += 1
-                answer = handle(view[body_start:frame_end], self)
+                answer, count, position = handle(view, body_start, frame_end, end, self)
+                frames += count
                 if answer.__class__ is bytes and not waiting and len(answer) <= JOINED_BYTES_MAX:
                     out.append(answer)
                 elif answer is not None:
@@ -181,9 +181,11 @@ class Connection(asyncio.BufferedProtocol):
                     out = self._responses.out  # a large answer has been written out
                 elif self.close_reason is not None:
                     break  # what comes behind the request that it was closed for is not done
-                if not frames & 7 and monotonic() > turn_ends_s:
-                    self._end_turn()
-                    break
+                if frames >= look_at:
+                    look_at = frames + FRAMES_UNTIMED
+                    if monotonic() > turn_ends_s:
+                        self._end_turn()
+                        break
         except Exception as error:
             self._close_for(error)
             return
@@ -191,16 +193,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _end_read(self, frames: int, position: int, end: int) -> None:
         """Carry what is left after `frames` whole ones, from `position` on, and keep the limits."""
-        view = self._receive.view
         if self._large is None and (frames or position == end):
             self._frame_deadline_s = 0.0
         if position < end:
-            self._carry = bytes(view[position:end])
+            self._carry = bytes(self._receive.view[position:end])
             if not self._frame_deadline_s:
                 self._set_frame_deadline(0)
         if self._quota is not None and frames:
             self._throttle(self._quota.take(frames, self._admission.monotonic()))
-        if end == len(view):  # libuv reads on as long as reads are full and nobody stops it
+        if end == RECEIVE_BYTES:  # libuv reads on as long as reads are full and nobody stops it
             self._end_turn()
 
     def _set_frame_deadline(self, size: int) -> None:
@@ -249,7 +250,9 @@ class Connection(asyncio.BufferedProtocol):
         started_s = monotonic()
         try:
             if self._handler is not None:
-                answer = self._handler.handle_frame(large.view, self)
+                answer, _, _ = self._handler.handle_frames(
+                    large.view, 0, large.size_bytes, large.size_bytes, self
+                )
                 if answer is not None:
                     self._take_answer(answer)
         except Exception as error:

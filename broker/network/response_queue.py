@@ -71,13 +71,17 @@ class ResponseQueue:
 
     def write_out(self, transport: asyncio.Transport) -> None:
         """Give the transport what the turn has to say, in one call where one will do."""
+        if len(self.out) == 1:  # nearly always
+            self.has_large_parts = False
+            part = self.out.pop()
+            if not transport.is_closing():
+                transport.write(part)
+            return
         out, self.out = self.out, []
         was_large, self.has_large_parts = self.has_large_parts, False
         if transport.is_closing():
             return
-        if len(out) == 1:
-            transport.write(out[0])
-        elif not was_large or sum(map(len, out)) <= JOINED_BYTES_MAX:
+        if not was_large or sum(map(len, out)) <= JOINED_BYTES_MAX:
             transport.write(b"".join(out))
         elif type(transport).__module__.startswith("uvloop"):
             transport.writelines(out)

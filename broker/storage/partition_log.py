@@ -13,17 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from broker.storage.append_info import (
-    AppendInfo,
-    AppendRules,
-    analyze_and_validate,
-    assign_offsets,
-    trim_invalid_bytes,
-)
+from broker.storage.append_info import AppendInfo, AppendRules
 from broker.storage.damage import Damage
 from broker.storage.deleted_segments import abandon_segment
 from broker.storage.flush import FlushTask
 from broker.storage.high_watermark import HighWatermark
+from broker.storage.log_appender import LogAppender
 from broker.storage.log_config import FlushPolicy, LogConfig
 from broker.storage.log_listener import LogListener, NullListener
 from broker.storage.log_reader import LogReader, ReadLimit
@@ -31,7 +26,7 @@ from broker.storage.log_trimmer import LogTrimmer
 from broker.storage.offset_metadata import FetchData, LogOffsetMetadata
 from broker.storage.segment import LogSegment
 from broker.storage.unflushed import Unflushed
-from protocol.errors import OutOfOrderSequenceError, StorageError
+from protocol.errors import StorageError
 from protocol.identifiers import TopicPartition
 
 if TYPE_CHECKING:
@@ -46,11 +41,10 @@ class PartitionLog:
     """The log of one partition. Made by `log_loader`, which reads or creates its directory."""
 
     __slots__ = (
-        "_context", "_durable_slot", "_follows_log_end", "_loaded_end_offset",
-        "_refusal", "_rules", "active", "config", "damage", "directory", "durable_offset", "epochs",
-        "is_closed", "leader_epoch", "listener", "log_end_offset", "log_start_offset", "reader",
-        "recovery_point", "segments", "topic_id", "topic_partition", "trimmer", "unflushed",
-        "watermark",
+        "_context", "_durable_slot", "_loaded_end_offset", "active", "appender", "config", "damage",
+        "directory", "durable_offset", "epochs", "follows_log_end", "is_closed", "leader_epoch",
+        "listener", "log_end_offset", "log_start_offset", "reader", "recovery_point", "refusal",
+        "rules", "segments", "topic_id", "topic_partition", "trimmer", "unflushed", "watermark",
     )  # fmt: skip
 
     def __init__(
@@ -75,8 +69,7 @@ class PartitionLog:
         active = segments.active
         assert active is not None
         self._context = context
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
+        self.topic_partition, self.topic_id = topic_partition, topic_id
         self.directory = directory
         self.listener: LogListener = NullListener()
         self.segments = segments
@@ -91,12 +84,14 @@ class PartitionLog:
         """The recovery point is for the next checkpoint: after a crash, check from there on."""
         self._set_durable_offset(log_end_offset)
         self.is_closed = False
-        self._refusal = ""  # why no append is accepted
+        self.refusal = ""
+        """Why no append is accepted."""
         self.epochs = epochs
         self._loaded_end_offset = log_end_offset
         self._durable_slot: DurableSlot | None = None
         self.unflushed = Unflushed(self, context)
         """What is written and not durable yet; for the engine's own parts."""
+        self.appender = LogAppender(self, context)
         self.reader = LogReader(self)
         self.trimmer = LogTrimmer(self, context)
         self.watermark = HighWatermark(self)
@@ -112,84 +107,12 @@ class PartitionLog:
         expected_offset: int | None = None,
         now_ms: int | None = None,
     ) -> AppendInfo:
-        """Validate a set of record batches, stamp it in place, write it (R29).
-
-        All or nothing, but for a cut batch at the set's end, which is left out. Not durable when
-        this returns, and perhaps not committed: see `flush` and `high_watermark`.
-
-        Args:
-            batches: Writable: it is stamped.
-            expected_offset: Append only if the log ends there.
-            now_ms: The wall clock, if the caller knows it.
-
-        Raises:
-            OutOfOrderSequenceError: LEO is not `expected_offset`.
-            CorruptMessageError, InvalidRecordError, ...: see `analyze_and_validate`.
-            StorageError: the disk refused, and nothing was written; or the log is closed or failed.
-        """
-        if self._refusal:
-            raise StorageError(f"{self.topic_partition} {self._refusal}")
-        first_offset = self.log_end_offset
-        if expected_offset is not None and expected_offset != first_offset:
-            raise OutOfOrderSequenceError(
-                f"{self.topic_partition} ends at offset {first_offset}, not {expected_offset}"
-            )
-        if now_ms is None:
-            now_ms = self._context.clock.now_ms()
-        info = analyze_and_validate(batches, self._rules, now_ms, first_offset)
-        size = info.valid_bytes
-        batches = batches if size == len(batches) else trim_invalid_bytes(batches, info)
-        active = self.active
-        # Sequence numbers of idempotent producers are to be checked here, before a byte is changed.
-        if active.should_roll(size, info.last_offset, info.max_timestamp, now_ms):
-            active = self.roll()
-        assign_offsets(batches, info, self.leader_epoch)
-        active.append(
-            info.last_offset, info.max_timestamp, info.offset_of_max_timestamp, (batches,), size
-        )
-        self.log_end_offset = info.last_offset + 1
-        unflushed = self.unflushed
-        unflushed.size_bytes += size
-        if not unflushed.is_noted and unflushed.size_bytes > unflushed.notice_bytes:
-            unflushed.note()
-        if self._follows_log_end:
-            self._follow_log_end(active)
-        return info
-
-    def _follow_log_end(self, active: LogSegment) -> None:
-        """Commit what was appended at once (policies `interval` and `os`)."""
-        if active.size_bytes >= self.unflushed.writeback_at:
-            self.listener.unflushed(self)
-        if self._context.handles.is_crowded:
-            self.unflushed.flush_now()
-        self.watermark.move_to(self.log_end_offset)
+        """Validate a set of batches, stamp it in place, write it; see `LogAppender` (R29)."""
+        return self.appender.append(batches, expected_offset=expected_offset, now_ms=now_ms)
 
     def roll(self) -> LogSegment:
-        """Seal the active segment, begin a new one at LEO, and return that (R27).
-
-        The sealed one is due to be flushed at once, under every policy. An empty active segment is
-        left as it is: rolling twice is rolling once.
-
-        Raises:
-            StorageError: the new one cannot be made; the old one stays active.
-        """
-        if self._refusal:
-            raise StorageError(f"{self.topic_partition} {self._refusal}")
-        sealed = self.active
-        if sealed.base_offset == self.log_end_offset:
-            return sealed
-        active = self._context.open_segment(
-            self.directory, self.log_end_offset, self.config, create=True, active=True
-        )
-        sealed.seal()
-        self.segments = self.segments.with_added(active)
-        self.active = active
-        self.unflushed.writeback_at = self._context.options.writeback_bytes
-        self.unflushed.add_sealed(sealed)
-        self.unflushed.add_directory(self.directory)
-        # A snapshot of the producers' state is to be written here, as Kafka does at each roll.
-        self.unflushed.note()
-        return active
+        """Seal the active segment, begin a new one at LEO, return that; see `LogAppender` (R27)."""
+        return self.appender.roll()
 
     # --- flushing -----------------------------------------------------------------------------
 
@@ -208,7 +131,7 @@ class PartitionLog:
 
         It goes back to `flush_completed` or `flush_failed`."""
         try:
-            return None if self._refusal else self.unflushed.begin()
+            return None if self.refusal else self.unflushed.begin()
         except OSError as error:
             self.fail(error)
             return None
@@ -219,7 +142,7 @@ class PartitionLog:
         if self.is_closed:
             return
         self.raise_durable_offset(offset)
-        if not self._follows_log_end and offset > self.watermark.offset:
+        if not self.follows_log_end and offset > self.watermark.offset:
             is_whole = offset == task.end.message_offset
             self.watermark.move_to(offset, task.end if is_whole else None)
         context = self._context
@@ -235,7 +158,7 @@ class PartitionLog:
 
     def fail(self, error: OSError) -> None:
         """Accept nothing any more, and tell the listener. What is committed stays readable."""
-        self._refusal = f"has failed: {error.strerror or error}"
+        self.refusal = f"has failed: {error.strerror or error}"
         self.listener.log_failed(self, error)
 
     def flush(self) -> None:
@@ -260,7 +183,7 @@ class PartitionLog:
 
         For `DiskFile.start_writeback`, in a thread: it may block. Each byte is named once.
         """
-        return None if self._refusal else self.unflushed.writeback_due()
+        return None if self.refusal else self.unflushed.writeback_due()
 
     def raise_durable_offset(self, offset: int) -> None:
         """Note that everything below `offset` is durable, or need not be; never lowers it."""
@@ -331,22 +254,22 @@ class PartitionLog:
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Remove the segments that are due; return how many (R38); see `LogTrimmer`."""
-        return 0 if self._refusal else self.trimmer.delete_old_segments(now_ms)
+        return 0 if self.refusal else self.trimmer.delete_old_segments(now_ms)
 
     def truncate_to(self, offset: int) -> int:
         """Cut everything at or above `offset`; return the new LEO; see `LogTrimmer`."""
-        if self._refusal:
-            raise StorageError(f"{self.topic_partition} {self._refusal}")
+        if self.refusal:
+            raise StorageError(f"{self.topic_partition} {self.refusal}")
         return self.trimmer.truncate_to(offset)
 
     def update_config(self, config: LogConfig) -> None:
         """Take over changed settings: from the next append, flush or retention round on."""
         self.config = config
-        self._rules = AppendRules(config)
-        self._follows_log_end = config.flush_policy is not FlushPolicy.COMMIT
+        self.rules = AppendRules(config)
+        self.follows_log_end = config.flush_policy is not FlushPolicy.COMMIT
         for segment in self.segments:
             segment.update_config(config)
-        if self._follows_log_end:
+        if self.follows_log_end:
             self.watermark.move_to(self.log_end_offset)
         self.unflushed.policy_changed()
 
@@ -358,7 +281,7 @@ class PartitionLog:
         """
         if self.is_closed:
             return
-        if not self._refusal:
+        if not self.refusal:
             if self.log_end_offset != self._loaded_end_offset:
                 self.active.seal()
                 self.unflushed.add_sealed(self.active)
@@ -376,7 +299,7 @@ class PartitionLog:
 
     def _end(self, refusal: str) -> None:
         self.is_closed = True
-        self._refusal = refusal
+        self.refusal = refusal
         self.unflushed.drop()
 
     def check_open(self) -> None:

@@ -173,6 +173,10 @@ class LogSegment(SegmentFiles):
         self._is_tail_known = True
         return tail.next_offset
 
+    def room_bytes(self) -> int:
+        """Return how many bytes still fit in."""
+        return self._segment_bytes_max - self.size_bytes
+
     def should_roll(self, size: int, last_offset: int, largest_timestamp: int, now_ms: int) -> bool:
         """Whether batches of these bytes belong into a new segment (R26).
 
@@ -192,9 +196,7 @@ class LogSegment(SegmentFiles):
             age_ms = largest_timestamp - first_timestamp
         else:
             age_ms = now_ms - self.created_at_ms
-        if age_ms > self._roll_after_ms:
-            return True
-        return self._is_index_full
+        return age_ms > self._roll_after_ms or self._is_index_full
 
     # --- facts --------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +193,14 @@ class NativeBroker:
     def send(self, *request: Buffer, settle: bool = True) -> Sent:
         """Send one whole request; with `settle`, run the loop until it comes to rest."""
         frame = memoryview(bytearray(b"".join(request))[4:])
-        answer = self.session.handle_frame(frame, self.connection)  # type: ignore[arg-type]
+        answer, _, position = self.session.handle_frames(
+            frame,
+            0,
+            len(frame),
+            len(frame),
+            self.connection,  # type: ignore[arg-type]
+        )
+        assert position == len(frame)
         if isinstance(answer, PendingResponse):
             answer.attach(self.connection)  # type: ignore[arg-type]
             self.connection.waiting.append(answer)
@@ -202,6 +209,31 @@ class NativeBroker:
         if settle:
             self.loop.settle()
         return sent
+
+    def send_together(self, *sent: Sequence[Buffer]) -> list[Answer]:
+        """Send whole requests that come in one read; return the answers, one for each run."""
+        frames = memoryview(bytearray(b"".join(part for each in sent for part in each)))
+        answers: list[Answer] = []
+        position = 0
+        while position < len(frames):
+            start = position + 4
+            frame_end = start + int.from_bytes(frames[position:start], "big")
+            answer, count, position = self.session.handle_frames(
+                frames,
+                start,
+                frame_end,
+                len(frames),
+                self.connection,  # type: ignore[arg-type]
+            )
+            assert count
+            assert frame_end <= position <= len(frames)
+            if isinstance(answer, PendingResponse):
+                answer.attach(self.connection)  # type: ignore[arg-type]
+                self.connection.waiting.append(answer)
+            answers.append(answer)
+        frames[:] = b"\xee" * len(frames)
+        self.loop.settle()
+        return answers
 
     def create_topic(
         self, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None

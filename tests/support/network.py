@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, cast
 
-from broker.network.answers import Answer
+from broker.network.answers import Answer, HandledFrames
 from broker.network.connection import Connection
 from broker.network.limits import Admission, ConnectionLimits
 from broker.network.receive_buffer import SharedReceiveBuffer
@@ -101,10 +101,12 @@ class ScriptedHandler:
         self.script = script
         self.frames: list[bytes] = []
 
-    def handle_frame(self, frame: memoryview, connection: Connection) -> Answer:
-        body = bytes(frame)
+    def handle_frames(
+        self, frames: memoryview, start: int, frame_end: int, end: int, connection: Connection
+    ) -> HandledFrames:
+        body = bytes(frames[start:frame_end])
         self.frames.append(body)
-        return self.script(body)
+        return self.script(body), 1, frame_end
 
 
 class ConnectionUnderTest:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.native_api.produce import ENTRIES_PER_STEP
+from broker.native_api.produce_entries import ENTRIES_PER_STEP
 from protocol.error_codes import ErrorCode
 from protocol.native import requests
 from protocol.record_batch import Record, iterate_batches, iterate_records
