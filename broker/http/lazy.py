@@ -1,35 +1,25 @@
 """LazyHttp: HTTP whose sockets are bound early and whose server is loaded late.
 
 aiohttp and prometheus-client take 0.2 to 0.4 s to import. So the import happens once the data
-listeners accept, in a thread: the event loop serves clients meanwhile, only a little slower.
+listeners accept, in a thread that gives way: the event loop serves clients meanwhile.
 Whoever connects earlier waits in the sockets' queue.
-
-A thread that runs Python keeps the interpreter lock until somebody has waited for it for the switch
-interval, 5 ms if nothing is said, each time that the loop comes back from a system call.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import importlib
 import socket
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from broker.config import HttpConfig
 from broker.health import Health
+from broker.http.background_import import import_in_background
 from broker.metrics import Metrics
 from broker.network.listening import address_text, bind_all
 from broker.version import version
 
 if TYPE_CHECKING:
     from broker.http.server import HttpServer
-
-SWITCH_INTERVAL_S: Final = 0.0002
-"""While a thread imports: one turn of the loop asks for the interpreter lock five times or so."""
 
 
 class LazyHttp:
@@ -73,9 +63,7 @@ class LazyHttp:
         self._sockets = []
 
     async def _start(self) -> None:
-        loop = asyncio.get_running_loop()
-        with _loop_goes_first():
-            module = await loop.run_in_executor(None, importlib.import_module, "broker.http.server")
+        module = await import_in_background("broker.http.server")
         config = self._config
         exporter = module.Exporter(
             self._metrics,
@@ -86,22 +74,3 @@ class LazyHttp:
         )
         self._server = module.HttpServer(self._health, exporter)
         await self._server.start(self._sockets)
-
-
-@contextmanager
-def _loop_goes_first() -> Iterator[None]:
-    """Keep a thread that imports from holding the loop up, as far as Python can.
-
-    What remains is what C does in one piece: a millisecond for the largest modules. Collections
-    would take longer, and are in vain: what is imported stays.
-    """
-    interval_s, is_collecting = sys.getswitchinterval(), gc.isenabled()
-    sys.setswitchinterval(min(interval_s, SWITCH_INTERVAL_S))
-    gc.disable()
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(interval_s)
-        if is_collecting:
-            gc.freeze()
-            gc.enable()
