@@ -1,8 +1,9 @@
 """Composition: builds one broker of its parts, starts, drains, reloads and stops it.
 
 Start: data directories are opened and recovered, sockets bound, clients served; then, beside them,
-HTTP is loaded. Stop: nothing new is accepted, long polls end, what is in flight is answered,
-everything is flushed and checkpointed, and the clean-shutdown mark is written.
+HTTP and the compression libraries are loaded. Stop: nothing new is accepted, long polls end, what
+is in flight is answered, everything is flushed and checkpointed, and the clean-shutdown mark is
+written.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import platform
+import sys
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -24,6 +25,7 @@ from broker.config import Config
 from broker.config_sources import InvalidConfigurationError, LoadedConfig
 from broker.exit_codes import ExitCode, StartError
 from broker.health import Health, State
+from broker.http.background_import import import_with_breaks
 from broker.http.lazy import LazyHttp
 from broker.loop_watch import LoopWatch
 from broker.metrics import Metrics
@@ -79,6 +81,7 @@ class Broker:
         self._manager: PartitionManager | None = None
         self._listener: Listener | None = None
         self._executors: list[ThreadPoolExecutor] = []
+        self._request_threads: ThreadPoolExecutor
         self._watch: LoopWatch | None = None
         self._is_stopping = False
         self.addresses: dict[str, list[str]] = {"native": [], "http": []}
@@ -104,7 +107,7 @@ class Broker:
             "starting",
             version=version(),
             pid=os.getpid(),
-            python=platform.python_version(),
+            python=".".join(map(str, sys.version_info[:3])),
             loop=type(loop).__module__.partition(".")[0],
             data_dirs=list(self.config.storage.data_dirs),
         )
@@ -119,6 +122,9 @@ class Broker:
         self.health.enter(State.READY)
         self._tell_ready(time.monotonic() - started_s)
         gc.freeze()  # what start-up made stays: the collector need never visit it
+        # On the event loop the first compressed batch would hold up everybody with this import.
+        warming = self._request_threads.submit(import_with_breaks, "protocol.compressors")
+        warming.add_done_callback(_report_missing_compressors)
         loading = self._http.start_soon()
         if loading is not None:
             loading.add_done_callback(_freeze_or_report)
@@ -143,7 +149,7 @@ class Broker:
             raise StartError(ExitCode.LISTEN, str(error)) from error
 
     async def _open_partitions(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.health.enter(State.RECOVERING, "data directories are being opened")
+        self.health.recovering("data directories are being opened")
         self._systemd.status("opening data directories")
         manager = PartitionManager(
             self.config,
@@ -163,7 +169,7 @@ class Broker:
         except (DataDirectoryError, OSError) as error:
             raise StartError(ExitCode.DATA_DIRECTORY, str(error)) from error
         self._manager = manager
-        self.health.degraded = manager.degraded
+        self.health.watch(manager.degraded)
 
     async def _with_http_if_slow(self, opening: asyncio.Task[None]) -> None:
         try:
@@ -180,11 +186,12 @@ class Broker:
         return executor
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._request_threads = self._make_threads(REQUEST_THREADS, "request")
         api = NativeApi(
             self.manager,
             loop=loop,
             clock=self._clock,
-            executor=self._make_threads(REQUEST_THREADS, "request"),
+            executor=self._request_threads,
             limits=self.config.limits,
             metrics=self.metrics,
             maps_slices=_sends_mapped_memory(loop),
@@ -218,7 +225,7 @@ class Broker:
 
     async def _abandon(self) -> None:
         """Close what a start that failed has opened."""
-        self.health.enter(State.FAILED, "the start failed")
+        self.health.failed("the start failed")
         if self._listener is not None:
             self._listener.stop_accepting()
         await self._stop_rest()
@@ -252,7 +259,7 @@ class Broker:
 
     def _fail(self, error: BaseException) -> None:
         """The disk failed a flush: serve nobody any more."""
-        self.health.enter(State.FAILED, f"the disk failed: {error}")
+        self.health.failed(f"the disk failed: {error}")
         log.error("the disk failed; the broker ends", error=str(error))
         self.failed.set()
 
@@ -329,6 +336,11 @@ def _sends_mapped_memory(loop: asyncio.AbstractEventLoop) -> bool:
     """Only uvloop hands memory to the kernel untouched; asyncio copies it in Python, where a
     mapped file that was cut short would kill the process."""
     return type(loop).__module__.startswith("uvloop")
+
+
+def _report_missing_compressors(warming: Future[Any]) -> None:
+    if not warming.cancelled() and (error := warming.exception()) is not None:
+        log.error("compressed batches cannot be read", exc_info=error)
 
 
 def _freeze_or_report(loading: asyncio.Task[Any]) -> None:

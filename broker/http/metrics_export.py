@@ -24,12 +24,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from broker.health import Health
-from broker.metrics import (
-    LATENCY_BOUNDS_SECONDS,
-    LatencyHistogram,
-    Metrics,
-    PartitionSample,
-)
+from broker.http.metric_families import buckets, gauge, histogram
+from broker.http.metrics_export_storage import storage_families
+from broker.metrics import Metrics, PartitionSample
 from broker.topic_labels import TopicLabels
 from protocol.error_codes import ErrorCode
 
@@ -101,7 +98,7 @@ class BrokerCollector(Collector):
         yield from self._of_process()
         yield from self._of_requests()
         yield from self._of_connections()
-        yield from self._of_storage()
+        yield from storage_families(self._metrics)
         snapshot = self.snapshot
         if snapshot is None:
             snapshot = Snapshot()
@@ -114,13 +111,13 @@ class BrokerCollector(Collector):
         loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
         facts = {"version": self._version, "python": platform.python_version(), "loop": loop}
         yield InfoMetricFamily("tidelog_build", "What is running.", value=facts)
-        yield _gauge("tidelog_ready", "1 while clients are served.", int(self._health.is_ready))
-        yield _gauge(
+        yield gauge("tidelog_ready", "1 while clients are served.", int(self._health.is_ready))
+        yield gauge(
             "tidelog_degraded",
             "Things that do not work while the rest does; /readyz names them.",
-            len(self._health.degraded()),
+            len(self._health.problems()),
         )
-        yield _histogram(
+        yield histogram(
             "tidelog_event_loop_lag_seconds",
             "How late timers fire: what any request may have to wait.",
             self._metrics.loop_lag,
@@ -141,7 +138,7 @@ class BrokerCollector(Collector):
         )
         for api, name, request in self._metrics.request_types():
             total.add_metric([api, name], request.count)
-            latency.add_metric([api, name], *_buckets(request.latency))
+            latency.add_metric([api, name], *buckets(request.latency))
             for code, count in request.errors.items():
                 errors.add_metric([api, name, _error_name(code)], count)
         yield total
@@ -150,7 +147,7 @@ class BrokerCollector(Collector):
 
     def _of_connections(self) -> Iterator[Metric]:
         metrics = self._metrics
-        yield _gauge("tidelog_connections_open", "Client connections.", metrics.connections_open())
+        yield gauge("tidelog_connections_open", "Client connections.", metrics.connections_open())
         closed = CounterMetricFamily(
             "tidelog_connections_closed",
             "Client connections that ended, by reason.",
@@ -159,41 +156,17 @@ class BrokerCollector(Collector):
         for reason, count in metrics.connections_closed.items():
             closed.add_metric([reason], count)
         yield closed
-        yield _gauge(
+        yield gauge(
             "tidelog_receive_buffers_bytes",
             "Memory of requests that are being received.",
             metrics.receive_buffer_bytes(),
         )
 
-    def _of_storage(self) -> Iterator[Metric]:
-        flush, storage = self._metrics.flush, self._metrics.storage
-        yield _histogram(
-            "tidelog_flush_duration_seconds", "One group commit, all its files.", flush.latency
-        )
-        yield _counter("tidelog_flushed_logs", "Partitions flushed by them.", flush.files)
-        yield _counter(
-            "tidelog_fsync_failures", "Failed fsyncs; the first ends the process.", flush.failures
-        )
-        yield _counter(
-            "tidelog_write_failures", "Appends that the disk refused.", storage.write_failures
-        )
-        yield _counter(
-            "tidelog_topics_auto_created",
-            "Topics made by producing to them.",
-            self._metrics.topics_auto_created,
-        )
-        yield _gauge(
-            "tidelog_recovery_seconds", "What loading took at start.", storage.recovery_seconds
-        )
-        yield _gauge(
-            "tidelog_recovery_truncated_bytes", "Torn tails cut at start.", storage.truncated_bytes
-        )
-
     def _of_topics(self, snapshot: Snapshot) -> Iterator[Metric]:
         counts = snapshot.counts_by_topic()
-        yield _gauge("tidelog_topics", "Topics.", len(counts))
-        yield _gauge("tidelog_partitions", "Partitions that are open.", len(snapshot.samples))
-        yield _gauge("tidelog_log_size_bytes", "Bytes of all log files.", snapshot.size_bytes)
+        yield gauge("tidelog_topics", "Topics.", len(counts))
+        yield gauge("tidelog_partitions", "Partitions that are open.", len(snapshot.samples))
+        yield gauge("tidelog_log_size_bytes", "Bytes of all log files.", snapshot.size_bytes)
         by_label = list(self._labels.by_label(counts).items())
         for position, (name, text) in enumerate(_TOPIC_COUNTERS):
             for piece in _pieces(by_label):
@@ -280,31 +253,6 @@ def _pieces(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 def _without_heading(text: bytes) -> bytes:
     return b"".join(line for line in text.splitlines(True) if not line.startswith(b"# "))
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value=value)
-
-
-def _counter(name: str, text: str, value: float) -> Metric:
-    return CounterMetricFamily(name, text, value=value)
-
-
-def _histogram(name: str, text: str, histogram: LatencyHistogram) -> Metric:
-    family = HistogramMetricFamily(name, text)
-    family.add_metric([], *_buckets(histogram))
-    return family
-
-
-def _buckets(histogram: LatencyHistogram) -> tuple[list[tuple[str, float]], float]:
-    """Return cumulative (bound, count) pairs and the sum, as Prometheus wants them."""
-    pairs: list[tuple[str, float]] = []
-    seen = 0
-    bounds = [*(str(bound) for bound in LATENCY_BOUNDS_SECONDS), "+Inf"]
-    for bound, count in zip(bounds, histogram.bucket_counts, strict=True):
-        seen += count
-        pairs.append((bound, seen))
-    return pairs, histogram.seconds_sum
 
 
 def _error_name(code: int) -> str:

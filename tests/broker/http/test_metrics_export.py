@@ -153,7 +153,7 @@ async def test_given_health_when_scraped_then_readiness_is_a_number():
     before = await scraped(exporter)
 
     health.enter(State.READY)
-    health.degraded = lambda: ["/data1 is missing"]
+    health.watch(lambda: ["/data1 is missing"])
     after = await scraped(exporter)
 
     assert (before[("tidelog_ready",)], after[("tidelog_ready",)]) == (0, 1)

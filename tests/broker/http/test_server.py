@@ -56,7 +56,7 @@ async def test_given_readiness_when_asked_then_it_is_200(served):
 async def test_given_something_broken_when_asked_then_it_is_200_and_degraded(served):
     health, session = served
     health.enter(State.READY)
-    health.degraded = lambda: ["data directory /b is missing"]
+    health.watch(lambda: ["data directory /b is missing"])
 
     async with session.get("/readyz") as answer:
         body = await answer.json()
