@@ -11,10 +11,11 @@ Both are reflected, with init and xor-out 0xFFFFFFFF.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from typing import Final, cast
 from zlib import crc32
-
-from crc32c import crc32c
 
 __all__ = ["CRC32C_CHECK", "CRC32_CHECK", "CRC_BYTES", "crc32", "crc32c", "self_test"]
 
@@ -28,6 +29,27 @@ CRC32C_CHECK: Final = 0xE3069283
 
 SELF_TEST_SIZES_BYTES: Final = (0, 1, 3, 8, 61, 255, 1024, 4099)
 """Around the borders where fast implementations change their loop; odd sizes catch tails."""
+
+
+def _load_crc32c() -> Callable[..., int]:
+    """Return the function of the crc32c package without what its `__init__` brings along.
+
+    That asks importlib.metadata for the package's own version, and so for fifty modules more, among
+    them email, csv and zipfile: a tenth of the daemon's start, and of every short command.
+    """
+    package = PathFinder.find_spec("crc32c")
+    if package is not None:
+        spec = PathFinder.find_spec("crc32c._crc32c", package.submodule_search_locations)
+        if spec is not None and spec.loader is not None:
+            extension = module_from_spec(spec)
+            spec.loader.exec_module(extension)
+            return cast(Callable[..., int], extension.crc32c)
+    from crc32c import crc32c  # another layout than that of 2.7 to 2.9: the long way
+
+    return cast(Callable[..., int], crc32c)
+
+
+crc32c: Final = _load_crc32c()
 
 
 def self_test() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import crc32c
 import crcmod.predefined
 import pytest
 from hypothesis import given
@@ -66,3 +67,19 @@ def test_given_a_wrong_library_when_self_tested_then_it_is_refused(
 
     with pytest.raises(RuntimeError, match="crc-32"):
         checksum.self_test()
+
+
+def test_given_a_package_of_another_layout_when_loaded_then_its_own_function_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class FindsNothing:
+        @staticmethod
+        def find_spec(*_: object) -> None:
+            return None
+
+    monkeypatch.setattr(checksum, "PathFinder", FindsNothing)
+
+    loaded = checksum._load_crc32c()
+
+    assert loaded is crc32c.crc32c
+    assert loaded(b"123456789") == checksum.CRC32C_CHECK
