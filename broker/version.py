@@ -1,15 +1,17 @@
-"""Version: what is running, as its distribution says."""
+"""Version: what is running. The distribution takes its version from here (pyproject.toml).
+
+Not the other way round: importlib.metadata, which knows what is installed, brings fifty modules
+into the process, among them email, csv and zipfile; with crc32c's own use of it (see
+`protocol.checksum`) that was a tenth of a start.
+"""
 
 from __future__ import annotations
 
-import importlib.metadata
+from typing import Final
 
-DISTRIBUTION = "tidelog"
+VERSION: Final = "0.1.0"
 
 
 def version() -> str:
-    """Return the version of the installed distribution; "unknown" in a bare source tree."""
-    try:
-        return importlib.metadata.version(DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
+    """Return the version of this code."""
+    return VERSION
