@@ -6,7 +6,8 @@ size ("1GiB" or bytes), one that ends in `_ms` or has `_ms_` in it a duration ("
 milliseconds). Where values come from and how they are checked: `config_sources`.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: each field's type is looked at when the daemon
+# starts, and texts would have to be compiled and evaluated for that, one by one.
 
 from typing import Annotated, Final
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -26,8 +24,7 @@ TRUE_WORDS: Final = frozenset({"true", "yes", "on", "1"})
 FALSE_WORDS: Final = frozenset({"false", "no", "off", "0"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(msgspec.Struct, frozen=True, kw_only=True):
     """One key: where it stands, what it may be, what it is by default."""
 
     table: str
@@ -190,6 +187,8 @@ def _chosen(key: Key, text: str) -> Any:
 def _list_of_text(text: str) -> object:
     if not text.startswith("["):
         return [part.strip() for part in text.split(",") if part.strip()]
+    import tomllib  # here, because most starts do without
+
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

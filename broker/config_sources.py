@@ -7,18 +7,16 @@ line or name it stands at, the value, and how to mend it.
 
 from __future__ import annotations
 
-import difflib
 import enum
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from broker import config_keys
 from broker.config import Config, contradictions
 from broker.config_keys import Key
-from broker.toml_lines import lines_of
 from protocol.errors import ConfigError
 
 ENVIRONMENT_PREFIX: Final = "TIDELOG__"
@@ -34,8 +32,7 @@ class Source(enum.StrEnum):
     COMMAND_LINE = "command line"
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """Where a value came from."""
 
     source: Source
@@ -46,8 +43,7 @@ class Origin:
         return self.where or str(self.source)
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """One mistake in a configuration."""
 
     path: str
@@ -72,21 +68,19 @@ class InvalidConfigurationError(ConfigError):
         return "\n".join(str(problem) for problem in self.problems)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedConfig:
+class LoadedConfig(msgspec.Struct, frozen=True):
     """A Config and the origin of each of its values, by key path."""
 
     config: Config
     origins: Mapping[str, Origin]
 
 
-@dataclass(slots=True)
-class _Gathered:
+class _Gathered(msgspec.Struct):
     """Values of all sources so far, and what was wrong."""
 
-    values: dict[str, Any] = field(default_factory=dict)
-    origins: dict[str, Origin] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    problems: list[Problem] = []
 
     def add(self, path: str, raw: Any, origin: Origin, read: Callable[[Key, Any], Any]) -> None:
         key = config_keys.all_keys().get(path)
@@ -165,6 +159,10 @@ def value_at(config: Config, path: str) -> Any:
 
 
 def _add_file(gathered: _Gathered, file: Path) -> None:
+    import tomllib  # here, because a start without a file does without these two
+
+    from broker.toml_lines import lines_of
+
     try:
         with file.open("rb") as stream:
             text = stream.read(FILE_BYTES_MAX + 1).decode()
@@ -220,6 +218,8 @@ def _unknown(path: str) -> str:
 
 def _meant(path: str, table: str, name: str) -> str | None:
     """Return the known key nearest to an unknown one: dotted, in another table, or mistyped."""
+    import difflib  # here, because only a mistake needs it
+
     known = config_keys.all_keys()
     underscored = f"{table}.{name.replace('.', '_')}"
     if underscored in known:

@@ -4,7 +4,8 @@ Below the first keys stand the fields of `LogConfig`, one for one (a test holds 
 bounds and their meaning; defaults are taken from there.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: each field's type is looked at when the daemon
+# starts, and texts would have to be compiled and evaluated for that, one by one.
 
 from typing import Annotated, Final
 
@@ -92,4 +93,4 @@ class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True):
     def log_config(self) -> LogConfig:
         """Return what a log needs to know of these settings."""
         values = msgspec.structs.asdict(self)
-        return LogConfig(**{name: values[name] for name in LogConfig.__dataclass_fields__})
+        return LogConfig(**{name: values[name] for name in LogConfig.__struct_fields__})

@@ -6,8 +6,9 @@ directories and caches are made once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from broker import config_keys
 from broker.config import Config
@@ -29,8 +30,7 @@ RELOADABLE_LIMITS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True):
     """Key paths whose values differ."""
 
     taken_over: tuple[str, ...]

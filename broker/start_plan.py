@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
 from uuid import UUID
+
+import msgspec
 
 from broker.topic_registry import TopicEntry
 from protocol.errors import DataDirectoryError
 from protocol.identifiers import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPartition:
+class FoundPartition(msgspec.Struct, frozen=True):
     """A partition that a data directory holds."""
 
     topic_partition: TopicPartition
@@ -29,23 +29,22 @@ class FoundPartition:
     """Which of the configured data directories, by number."""
 
 
-@dataclass(slots=True)
-class StartPlan:
+class StartPlan(msgspec.Struct):
     """What to do, in this order."""
 
-    delete: list[FoundPartition] = field(default_factory=list)
+    delete: list[FoundPartition] = []
     """Directories of topics whose deletion was begun, or that were deleted in their absence."""
-    finish_delete: list[TopicEntry] = field(default_factory=list)
+    finish_delete: list[TopicEntry] = []
     """Topics to be taken out of the registry after that."""
-    remember: set[str] = field(default_factory=set)
+    remember: set[str] = set()
     """Those of them that may have left partitions where nobody can delete them now."""
-    adopt: list[TopicEntry] = field(default_factory=list)
+    adopt: list[TopicEntry] = []
     """Topics that only directories know of: to be put into the registry."""
-    grow: list[TopicEntry] = field(default_factory=list)
+    grow: list[TopicEntry] = []
     """Topics of which directories hold more partitions than the registry knows, as they will be."""
-    create: list[tuple[TopicPartition, TopicEntry]] = field(default_factory=list)
+    create: list[tuple[TopicPartition, TopicEntry]] = []
     """Partitions without a directory."""
-    unavailable: list[TopicPartition] = field(default_factory=list)
+    unavailable: list[TopicPartition] = []
     """Partitions that cannot be read, or are probably in a data directory that is missing: never
     made anew, empty."""
 

@@ -17,10 +17,11 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from uuid import UUID
+
+import msgspec
 
 from protocol.errors import (
     DataDirectoryError,
@@ -60,14 +61,13 @@ CREATE TABLE data_directories (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class TopicEntry:
+class TopicEntry(msgspec.Struct, frozen=True):
     """One topic as the registry knows it."""
 
     name: str
     topic_id: UUID
     partition_count: int
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = {}
     """Only what was set for this topic, by canonical name (see `topic_settings`)."""
     is_deleting: bool = False
     """The deletion was decided; its directories may or may not have been renamed yet."""

@@ -8,9 +8,10 @@ are accepted, checked and kept, so that any Kafka tool can create and describe t
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from broker.storage.log_config import CleanupPolicy, FlushPolicy, LogConfig, MessageTimestampType
 from protocol.errors import InvalidConfigError
@@ -155,7 +156,7 @@ SETTINGS: Final[dict[str, Setting]] = {
 NAME_BY_FIELD: Final[dict[str, str]] = {
     setting.field: setting.name for setting in SETTINGS.values() if setting.field is not None
 }
-assert set(NAME_BY_FIELD) == {field.name for field in dataclasses.fields(LogConfig)}, (
+assert set(NAME_BY_FIELD) == set(LogConfig.__struct_fields__), (
     "a field of LogConfig has no setting, or a setting no field"
 )
 
@@ -226,7 +227,7 @@ def log_config(settings: Mapping[str, str], defaults: LogConfig) -> LogConfig:
         field = SETTINGS[name].field
         if field is not None:
             changes[field] = parse_value(name, text)
-    config = dataclasses.replace(defaults, **changes)
+    config = msgspec.structs.replace(defaults, **changes)
     check_config(config)
     return config
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from broker.network.buffer_pool import BufferPool
 from broker.network.quota import RequestQuota
@@ -19,8 +20,7 @@ class ClosedConnections(Protocol):
     def connection_closed(self, reason: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionLimits:
+class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of the sockets of one listener; every one is finite."""
 
     frame_bytes_max: int = limits.FRAME_BYTES_MAX

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
 
 from broker.storage.disk import storage_errors
 
@@ -24,8 +25,7 @@ class Sink(Protocol):
     def writelines(self, list_of_data: Iterable[Buffer], /) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class FileSlice:
+class FileSlice(msgspec.Struct, frozen=True):
     """`size_bytes` bytes of a set from `position` on."""
 
     records: FileRecords

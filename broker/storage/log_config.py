@@ -7,8 +7,9 @@ Defaults are Apache Kafka's (engine rules, "Defaults") but for `flush_policy`, w
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from protocol.limits import INT64_MAX
 
@@ -50,8 +51,7 @@ class MessageTimestampType(enum.StrEnum):
     LOG_APPEND_TIME = "LogAppendTime"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig:
+class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What a partition log must know; immutable, replaced whole when a setting changes."""
 
     cleanup_policy: CleanupPolicy = CleanupPolicy.DELETE

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+import msgspec
 import structlog
 
 from broker.clock import Clock
@@ -51,8 +51,7 @@ KRAFT_METADATA_TOPIC = "__cluster_metadata"
 """Of Kafka's controllers: no topic of a broker, left alone."""
 
 
-@dataclass(slots=True)
-class LoadSummary:
+class LoadSummary(msgspec.Struct):
     """What a start has met."""
 
     is_clean: bool

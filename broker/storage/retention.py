@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from broker.storage.log_config import LogConfig
 from protocol.identifiers import NO_TIMESTAMP
@@ -32,8 +33,7 @@ class KeepReason(enum.StrEnum):
     EMPTY_ACTIVE = "active and empty"
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFacts:
+class SegmentFacts(msgspec.Struct, frozen=True):
     """What retention must know of one segment."""
 
     base_offset: int
@@ -46,8 +46,7 @@ class SegmentFacts:
     is_active: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What becomes of one segment: exactly one of the two reasons is set."""
 
     base_offset: int
@@ -55,8 +54,7 @@ class Verdict:
     keep: KeepReason | None
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionPlan:
+class RetentionPlan(msgspec.Struct, frozen=True):
     """A verdict for each segment, oldest first."""
 
     verdicts: tuple[Verdict, ...]

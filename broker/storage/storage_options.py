@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from broker.storage.file_handles import MAPPED_FILES_MAX, OPEN_FILES_MAX
 
 MIB: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageOptions:
+class StorageOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The same for every log of a broker; immutable."""
 
     open_files_max: int = OPEN_FILES_MAX

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
+
+import msgspec
 
 from protocol.errors import DataDirectoryError, StoredFormatError
 from protocol.identifiers import Buffer
@@ -50,8 +51,7 @@ _STORED: Final = str.maketrans(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MetaProperties:
+class MetaProperties(msgspec.Struct, frozen=True):
     """The keys and values of one `meta.properties`, in the file's order."""
 
     entries: tuple[tuple[str, str], ...]
@@ -65,9 +65,9 @@ class MetaProperties:
     def with_entry(self, key: str, value: str) -> MetaProperties:
         """Return a copy in which `key` has `value`, at its old place or at the end."""
         if self.get(key) is None:
-            return replace(self, entries=(*self.entries, (key, value)))
+            return msgspec.structs.replace(self, entries=(*self.entries, (key, value)))
         entries = tuple((name, value if name == key else old) for name, old in self.entries)
-        return replace(self, entries=entries)
+        return msgspec.structs.replace(self, entries=entries)
 
     def adopted(self) -> MetaProperties:
         """Return a copy that carries our data format version, for a directory Kafka made."""

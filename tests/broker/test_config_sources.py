@@ -1,6 +1,5 @@
 """Where the configuration comes from, and what is said of mistakes in it."""
 
-import dataclasses
 import pickle
 import tomllib
 
@@ -190,7 +189,7 @@ def test_given_the_error_when_pickled_then_its_problems_stay():
 
 def test_given_log_config_when_compared_then_topics_table_has_its_fields_and_defaults():
     """The [topics] table is LogConfig's fields, one for one, under Kafka's names."""
-    names = {field.name for field in dataclasses.fields(LogConfig)}
+    names = set(LogConfig.__struct_fields__)
 
     own = set(TopicsConfig.__struct_fields__) - names
 
@@ -199,9 +198,9 @@ def test_given_log_config_when_compared_then_topics_table_has_its_fields_and_def
 
 
 BOUNDED = [
-    field.name
-    for field in dataclasses.fields(LogConfig)
-    if config_keys.all_keys()[f"topics.{field.name}"].at_least is not None
+    name
+    for name in LogConfig.__struct_fields__
+    if config_keys.all_keys()[f"topics.{name}"].at_least is not None
 ]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,7 +80,7 @@ def test_given_settings_when_applied_then_only_their_fields_differ_from_the_defa
         defaults,
     )
 
-    assert config == dataclasses.replace(
+    assert config == msgspec.structs.replace(
         defaults,
         cleanup_policy=CleanupPolicy.COMPACT_DELETE,
         flush_policy=FlushPolicy.INTERVAL,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -249,7 +248,7 @@ def test_given_validate_records_when_a_record_does_not_fit_its_header_then_it_is
 
 def test_given_validate_records_when_one_record_is_too_old_then_the_set_is_refused():
     """R28: the header knows only the first and the largest timestamp."""
-    config = dataclasses.replace(VALIDATING, message_timestamp_before_max_ms=1_000)
+    config = msgspec.structs.replace(VALIDATING, message_timestamp_before_max_ms=1_000)
     times = [NOW_MS, NOW_MS - 5_000, NOW_MS]
     records = [(number, time, b"k", b"v") for number, time in enumerate(times)]
     data = memoryview(bytearray(build_batch(records)))

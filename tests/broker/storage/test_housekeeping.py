@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 
+import msgspec
 import pytest
 
 from broker.storage.durable_offsets import read_durable_offsets
@@ -14,7 +14,7 @@ from broker.storage.storage_options import StorageOptions
 from protocol.identifiers import TopicPartition
 from tests.support.log_storage import ROOT, SMALL_SEGMENTS, TOPIC_ID, LogStorage, batch
 
-RETAINING = dataclasses.replace(SMALL_SEGMENTS, retention_ms=1_000)
+RETAINING = msgspec.structs.replace(SMALL_SEGMENTS, retention_ms=1_000)
 
 
 def started(config=RETAINING) -> tuple[LogStorage, Housekeeping]:

@@ -8,12 +8,12 @@ fails once. (Compaction, quarantine and long stories: a later issue.)
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 from collections import Counter
 from random import Random
 
+import msgspec
 import pytest
 
 from broker.storage.housekeeping import Housekeeping
@@ -21,7 +21,7 @@ from protocol.errors import StorageError
 from tests.support.fake_disk import SimulatedCrash
 from tests.support.log_storage import SMALL_SEGMENTS, LogStorage
 
-CONFIG = dataclasses.replace(SMALL_SEGMENTS, retention_ms=10_000, file_delete_delay_ms=100)
+CONFIG = msgspec.structs.replace(SMALL_SEGMENTS, retention_ms=10_000, file_delete_delay_ms=100)
 
 
 class Story:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 from random import Random
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from broker.clock import ManualClock
@@ -316,7 +316,7 @@ def test_given_a_partition_without_an_id_when_started_then_it_gets_its_topics():
 
 
 def test_given_deleted_files_of_a_topic_when_many_are_open_then_none_leaks():
-    storage = LogStorage(dataclasses.replace(LogConfig(), segment_bytes=200))
+    storage = LogStorage(msgspec.structs.replace(LogConfig(), segment_bytes=200))
     for _ in range(10):
         storage.append(b"x")
     open_before = storage.disk.open_files

@@ -7,9 +7,9 @@ byte-equal; what comes back beyond it is a prefix of what was appended, never an
 
 from __future__ import annotations
 
-import dataclasses
 from random import Random
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -31,7 +31,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        config = dataclasses.replace(
+        config = msgspec.structs.replace(
             SMALL_SEGMENTS, segment_bytes=500, retention_ms=10_000, flush_policy=self.policy
         )
         self.storage = LogStorage(config)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 from random import Random
 
+import msgspec
 import pytest
 
 from broker.storage.log_config import FlushPolicy
@@ -16,8 +16,8 @@ from tests.support.fake_disk import SimulatedCrash
 from tests.support.log_storage import SMALL_SEGMENTS, LogStorage, batch, records_of
 
 BROKEN = OSError(errno.EIO, os.strerror(errno.EIO))
-RETAINING = dataclasses.replace(SMALL_SEGMENTS, retention_ms=1_000)
-FREE = dataclasses.replace(SMALL_SEGMENTS, flush_policy=FlushPolicy.OS)
+RETAINING = msgspec.structs.replace(SMALL_SEGMENTS, retention_ms=1_000)
+FREE = msgspec.structs.replace(SMALL_SEGMENTS, flush_policy=FlushPolicy.OS)
 
 
 def filled(config=SMALL_SEGMENTS, count: int = 9, *, flushed: bool = True) -> LogStorage:
@@ -79,7 +79,7 @@ def test_given_an_active_segment_that_is_due_when_retention_runs_then_it_is_roll
 
 def test_given_unflushed_bytes_when_retention_runs_then_their_segment_stays():
     """R38: never a segment with unflushed bytes, under policy os either."""
-    storage = filled(dataclasses.replace(FREE, retention_ms=1_000), flushed=False)
+    storage = filled(msgspec.structs.replace(FREE, retention_ms=1_000), flushed=False)
     storage.clock.advance(ms=2_000)
 
     assert storage.log.delete_old_segments(storage.clock.now_ms()) == 0

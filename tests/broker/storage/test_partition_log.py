@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 
+import msgspec
 import pytest
 
 from broker.storage.log_config import CleanupPolicy, FlushPolicy, LogConfig
@@ -392,7 +392,7 @@ def test_given_a_change_to_policy_os_when_taken_over_then_all_is_visible_at_once
     storage = LogStorage()
     storage.append(b"a")
 
-    storage.log.update_config(dataclasses.replace(storage.config, flush_policy=FlushPolicy.OS))
+    storage.log.update_config(msgspec.structs.replace(storage.config, flush_policy=FlushPolicy.OS))
 
     assert storage.log.high_watermark == 1
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -158,7 +158,9 @@ def test_given_a_lowered_message_limit_when_recovering_then_larger_batches_stay(
     storage.append(b"x" * 5_000)
     storage.flush()
 
-    storage.config = dataclasses.replace(storage.config, max_message_bytes=100, segment_bytes=200)
+    storage.config = msgspec.structs.replace(
+        storage.config, max_message_bytes=100, segment_bytes=200
+    )
     storage.kill()
 
     assert storage.records() == [(0, b"x" * 5_000)]
