@@ -23,9 +23,7 @@ class RequestType(enum.IntEnum):
     DELETE_TOPIC = 7
     APPEND_AT = 8
     ALTER_TOPIC = 9
-    """Reserved: its body is not defined yet, brokers close the connection on it."""
     DELETE_RECORDS = 10
-    """Reserved: its body is not defined yet, brokers close the connection on it."""
 
 
 class MessageFormat(enum.IntEnum):

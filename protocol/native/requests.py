@@ -15,6 +15,7 @@ frame. The `encode_*` functions give the whole request, `size` included.
     TOPICS        count:i16 { topic }
     CREATE_TOPIC  topic partitions:i32 count:i16 { key:str16 value:str16 }
     DELETE_TOPIC  topic
+    ALTER_TOPIC, DELETE_RECORDS  are in `topic_changes`
 
 Sizes must add up: a frame with a byte too few or too many, a negative size, or a count that the
 bytes left cannot hold raises FrameError; more than `entries_max` entries, before any is decoded,
@@ -27,17 +28,20 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from protocol.errors import FrameTooLargeError
 from protocol.identifiers import Buffer
-from protocol.limits import FRAME_BYTES_MAX, INT16_MAX
+from protocol.limits import INT16_MAX
 from protocol.native.fields import (
     STR16_SIZE,
     bad_frame,
     check_count,
     check_end,
+    encode_settings,
     pack,
+    read_settings,
     read_str16,
+    request_head,
     str16,
+    whole_request,
 )
 from protocol.native.request_types import RequestType
 
@@ -79,12 +83,10 @@ _EXPECTED_OFFSET: Final = struct.Struct(">q")
 _MULTI_PRODUCE_HEAD: Final = struct.Struct(">hih")
 _MULTI_FETCH_HEAD: Final = struct.Struct(">iiibh")
 
-_HEAD: Final = struct.Struct(">ih")  # size type
 _PRODUCE_BYTES: Final = _PRODUCE.size
 assert _PRODUCE_BYTES == 15, "topic and PRODUCE's other fields do not add up"
 _PRODUCE_ENTRY_BYTES_MIN: Final = STR16_SIZE.size + _PRODUCE_ENTRY.size
 _FETCH_ENTRY_BYTES_MIN: Final = STR16_SIZE.size + _FETCH_ENTRY.size
-_SETTING_BYTES_MIN: Final = 2 * STR16_SIZE.size
 
 
 # --- what the broker does ---------------------------------------------------------------------
@@ -255,13 +257,7 @@ def decode_create_topic(frame: Buffer) -> CreateTopic:
     try:
         topic, position = read_str16(frame, 2)
         partitions, count = _CREATE_TOPIC.unpack_from(frame, position)
-        position += _CREATE_TOPIC.size
-        check_count(frame, position, count, _SETTING_BYTES_MIN)
-        settings: list[tuple[str, str]] = []
-        for _ in range(count):
-            key, position = read_str16(frame, position)
-            value, position = read_str16(frame, position)
-            settings.append((key.decode(), value.decode()))
+        settings, position = read_settings(frame, position + _CREATE_TOPIC.size, count)
     except struct.error:
         bad_frame("CREATE_TOPIC ends inside its fields")
     except UnicodeDecodeError:
@@ -298,7 +294,7 @@ def encode_produce(
     """Return the request in two parts, the second being the set itself, not copied."""
     set_bytes = len(message_set)
     fields = str16(topic) + pack(_PRODUCE, partition, acks, timeout_ms, message_format, set_bytes)
-    return [_head(RequestType.PRODUCE, len(fields) + set_bytes) + fields, message_set]
+    return [request_head(RequestType.PRODUCE, len(fields) + set_bytes) + fields, message_set]
 
 
 def encode_append_at(
@@ -317,7 +313,7 @@ def encode_append_at(
         + str16(topic)
         + pack(_PRODUCE, partition, acks, timeout_ms, message_format, set_bytes)
     )
-    return [_head(RequestType.APPEND_AT, len(fields) + set_bytes) + fields, message_set]
+    return [request_head(RequestType.APPEND_AT, len(fields) + set_bytes) + fields, message_set]
 
 
 def encode_multi_produce(
@@ -331,7 +327,7 @@ def encode_multi_produce(
     for topic, partition, message_format, message_set in entries:
         fields = pack(_PRODUCE_ENTRY, partition, message_format, len(message_set))
         parts += (str16(topic) + fields, message_set)
-    return [_head(RequestType.MULTIPRODUCE, sum(map(len, parts))), *parts]
+    return [request_head(RequestType.MULTIPRODUCE, sum(map(len, parts))), *parts]
 
 
 def encode_fetch(
@@ -345,7 +341,7 @@ def encode_fetch(
 ) -> bytes:
     """Return the request."""
     fields = pack(_FETCH, partition, offset, max_bytes, min_bytes, max_wait_ms, message_format)
-    return _request(RequestType.FETCH, str16(topic), fields)
+    return whole_request(RequestType.FETCH, str16(topic), fields)
 
 
 def encode_multi_fetch(
@@ -360,41 +356,30 @@ def encode_multi_fetch(
     parts = [pack(_MULTI_FETCH_HEAD, max_bytes, min_bytes, max_wait_ms, message_format, count)]
     for topic, partition, offset, partition_max_bytes in entries:
         parts += (str16(topic), pack(_FETCH_ENTRY, partition, offset, partition_max_bytes))
-    return _request(RequestType.MULTIFETCH, *parts)
+    return whole_request(RequestType.MULTIFETCH, *parts)
 
 
 def encode_offsets(topic: str | bytes, partition: int, time: int, max_offsets: int) -> bytes:
     """Return the request; `time` in ms, or LATEST_TIME, or EARLIEST_TIME."""
-    return _request(RequestType.OFFSETS, str16(topic), pack(_OFFSETS, partition, time, max_offsets))
+    return whole_request(
+        RequestType.OFFSETS, str16(topic), pack(_OFFSETS, partition, time, max_offsets)
+    )
 
 
 def encode_topics(topics: Sequence[str | bytes] = ()) -> bytes:
     """Return the request; no topics means all."""
-    return _request(RequestType.TOPICS, pack(STR16_SIZE, len(topics)), *map(str16, topics))
+    return whole_request(RequestType.TOPICS, pack(STR16_SIZE, len(topics)), *map(str16, topics))
 
 
 def encode_create_topic(
     topic: str | bytes, partitions: int, settings: Mapping[str, str] | None = None
 ) -> bytes:
     """Return the request."""
-    pairs = (settings or {}).items()
-    parts = [str16(topic), pack(_CREATE_TOPIC, partitions, len(pairs))]
-    for key, value in pairs:
-        parts += (str16(key), str16(value))
-    return _request(RequestType.CREATE_TOPIC, *parts)
+    settings = settings or {}
+    fields = str16(topic) + pack(_CREATE_TOPIC, partitions, len(settings))
+    return whole_request(RequestType.CREATE_TOPIC, fields, encode_settings(settings))
 
 
 def encode_delete_topic(topic: str | bytes) -> bytes:
     """Return the request."""
-    return _request(RequestType.DELETE_TOPIC, str16(topic))
-
-
-def _request(request_type: RequestType, *parts: bytes) -> bytes:
-    return b"".join((_head(request_type, sum(map(len, parts))), *parts))
-
-
-def _head(request_type: RequestType, body_bytes: int) -> bytes:
-    frame_bytes = TYPE.size + body_bytes
-    if frame_bytes > FRAME_BYTES_MAX:  # else the broker would close the connection on it
-        raise FrameTooLargeError(frame_bytes, FRAME_BYTES_MAX)
-    return _HEAD.pack(frame_bytes, request_type)
+    return whole_request(RequestType.DELETE_TOPIC, str16(topic))
