@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any, Final, TextIO
 
 _rich_was_loaded = "rich" in sys.modules
@@ -76,6 +77,35 @@ def set_up(*, level: str, output: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [_ToStructlog()]
     root.setLevel(LEVELS[level])
+
+
+def forward(send: Callable[[int, str, str, dict[str, Any]], object]) -> None:
+    """Have `send` take all events (level, component, event, fields) instead of a stream.
+
+    For a worker process: the broker says them, where and as it says its own. Fields that are no
+    plain values are made texts.
+    """
+
+    def hand_over(logger: Any, _method: str, event: Any) -> Any:
+        level = LEVELS.get(event.pop("level"), logging.ERROR)
+        text = str(event.pop("event", ""))
+        fields = {
+            name: value if isinstance(value, int | float | None) else str(value)
+            for name, value in event.items()
+        }
+        send(level, logger.name, text, fields)
+        raise structlog.DropEvent
+
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level, structlog.processors.format_exc_info, hand_over
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=lambda name="": _NamedLogger(name, sys.stderr),
+    )  # fmt: skip
+    root = logging.getLogger()
+    root.handlers[:] = [_ToStructlog()]
+    root.setLevel(logging.INFO)
 
 
 class _NamedLogger(structlog.PrintLogger):
