@@ -6,12 +6,13 @@ import fcntl
 import os
 from pathlib import Path
 
+from broker.storage.directory_lock import fcntl_lock_holder, holder_of
 from protocol.errors import DataDirectoryError
 from protocol.stored.file_names import LOCK_FILE
 
 
 def refuse_running(data_directory: Path) -> None:
-    """Refuse a directory that a broker works on: its files change while they are looked at.
+    """Refuse a directory that a broker works on, this one or a Kafka: its files change meanwhile.
 
     The lock is only tried, nothing is written; a directory without a lock file is free.
 
@@ -26,6 +27,10 @@ def refuse_running(data_directory: Path) -> None:
         raise DataDirectoryError(f"{data_directory} is no directory: name another") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if fcntl_lock_holder(descriptor) is not None:
+            raise DataDirectoryError(
+                f"{data_directory} is in use by {holder_of(descriptor)}: stop it first"
+            )
     except BlockingIOError:
         raise DataDirectoryError(
             f"{data_directory} is in use by a running broker: stop it first"

@@ -81,6 +81,13 @@ class Lock(Protocol):
 
     def release(self) -> None: ...
 
+    def check(self) -> None:
+        """Raise OSError if another file, or none, is now where the locked one was.
+
+        Then the directory is not the one that was locked: it was unmounted, or removed.
+        """
+        ...
+
 
 class Disk(Protocol):
     """A file system. Entries of a directory are durable after `sync_directory` of it only."""
@@ -127,6 +134,10 @@ class Disk(Protocol):
 
     def free_bytes(self, path: Path) -> int:
         """Return what this user may still write to the file system that holds `path`."""
+        ...
+
+    def total_bytes(self, path: Path) -> int:
+        """Return the size of the file system that holds `path`."""
         ...
 
     def lock(self, path: Path) -> Lock:

@@ -88,7 +88,7 @@ class LogAppender:
             StorageError: the disk refused, and nothing was written; or the log is closed or failed.
         """
         log = self._log
-        if log.refusal:
+        if log.refusal or self._context.pause:
             self._check_accepts()
         now_ms = self._now_ms()
         first_offset, size = log.log_end_offset, len(batches)
@@ -165,7 +165,7 @@ class LogAppender:
             StorageError: the new one cannot be made; the old one stays active.
         """
         log = self._log
-        self._check_accepts()
+        self._check_usable()
         sealed = log.active
         if sealed.base_offset == log.log_end_offset:
             return sealed
@@ -183,5 +183,12 @@ class LogAppender:
         return active
 
     def _check_accepts(self) -> None:
+        self._check_usable()
+        context = self._context
+        if context.pause:
+            context.refused_appends += 1
+            raise StorageError(f"{self._log.topic_partition}: {context.pause}")
+
+    def _check_usable(self) -> None:
         if self._log.refusal:
             raise StorageError(f"{self._log.topic_partition} {self._log.refusal}")

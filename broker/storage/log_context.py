@@ -23,7 +23,7 @@ class LogContext:
 
     __slots__ = (
         "bytes_since_checkpoint", "clock", "deleting", "disk", "handles", "index_cache",
-        "is_checkpoint_due", "options",
+        "is_checkpoint_due", "options", "pause", "refused_appends",
     )  # fmt: skip
 
     def __init__(
@@ -40,6 +40,11 @@ class LogContext:
         self.options = options
         self.handles = handles
         self.index_cache = index_cache
+        self.pause = ""
+        """Why no log of the directory takes appends just now; empty: they do. See `DiskGuard`.
+        What makes room or must be saved goes on: rolls, retention, checkpoints, a clean stop."""
+        self.refused_appends = 0
+        """By that pause."""
         self.is_checkpoint_due = False
         """A log wants its offsets checkpointed before the next regular time: it rolled, was cut,
         or its start was moved."""

@@ -267,5 +267,9 @@ class OsDisk:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
 
+    def total_bytes(self, path: Path) -> int:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize
+
     def lock(self, path: Path) -> DirectoryLock:
         return DirectoryLock(path)

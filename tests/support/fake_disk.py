@@ -137,6 +137,9 @@ class FakeLock:
     def release(self) -> None:
         self._disk.locked.discard(self._path)
 
+    def check(self) -> None:
+        self._disk.file_size(self._path)
+
 
 class FakeDisk:
     """A Disk in memory. The root directory is there, and durable; all else has to be made."""
@@ -302,6 +305,10 @@ class FakeDisk:
         if self.space_bytes is None:
             return UNLIMITED_SPACE_BYTES
         return max(0, self.space_bytes - self._used_bytes())
+
+    def total_bytes(self, path: Path) -> int:
+        self._tree.directory(path)
+        return UNLIMITED_SPACE_BYTES if self.space_bytes is None else self.space_bytes
 
     def lock(self, path: Path) -> FakeLock:
         if path in self.locked:
