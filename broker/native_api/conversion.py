@@ -1,8 +1,8 @@
 """Conversion: message formats 0 and 1 of the native protocol to record batches, and back.
 
-A megabyte costs 7 to 11 ms of Python, so no conversion runs in one piece: the functions here are
-`Steps`. Each step works through about `SLICE_BYTES` or `SLICE_MESSAGES`; decompressing a large
-message is a job.
+A megabyte costs 7 to 11 ms of Python, of tiny messages ten times that, so no conversion runs in one
+piece: the functions here are `Steps`. Each step works through about `SLICE_BYTES` or `RUN_MESSAGES`
+and takes a millisecond or less; decompressing a large message is a job.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from broker.steps import SLICE_MESSAGES, Steps
+from broker.steps import Steps
 from broker.storage.offset_metadata import FetchData
 from protocol import limits
 from protocol.compression import Codec, codec_from_name
@@ -36,6 +36,12 @@ from protocol.simple_set_reader import INLINE_DECOMPRESSED_BYTES_MAX, SimpleSetR
 
 SLICE_BYTES: Final = 32 * 1024
 """Two slices, one in and one out, stay below 64 KB a turn."""
+RUN_MESSAGES: Final = 250
+"""Of tiny messages it is their number that costs: 3 us each to read and to encode."""
+SKIPPED_MESSAGES: Final = 2 * RUN_MESSAGES
+"""What lies before the asked offset is only read."""
+CHECKED_MESSAGES_MAX: Final = 2 * RUN_MESSAGES
+"""With more in a slice that came in, checking them is a step of its own."""
 READ_BYTES: Final = 256 * 1024
 """Read from the log at a time, to be worked through in several turns."""
 FIRST_RUN_MESSAGES: Final = 8
@@ -92,6 +98,8 @@ def to_record_batches(
     is_done = reader.is_done
     while not is_done:
         payloads = reader.next_slice()
+        if len(payloads) > CHECKED_MESSAGES_MAX:
+            yield None
         if payloads:
             codec = Codec(reader.codec) if fixed_codec is None else fixed_codec
             for values in split(payloads, bound):
@@ -247,7 +255,10 @@ class _SimpleEncoder:
 
 
 class _Budget:
-    """What one turn of the event loop may still work through."""
+    """What one turn of the event loop may still work through.
+
+    It is over when half of a slice is spent: the next run may be a whole one.
+    """
 
     __slots__ = ("_bytes", "_messages")
 
@@ -258,7 +269,7 @@ class _Budget:
         """Take note of work done; True ends the turn, and the next begins with all of it."""
         self._bytes += size_bytes
         self._messages += messages
-        if self._bytes < SLICE_BYTES and self._messages < SLICE_MESSAGES:
+        if 2 * self._bytes < SLICE_BYTES and 2 * self._messages < RUN_MESSAGES:
             return False
         self._bytes = self._messages = 0
         return True
@@ -300,8 +311,8 @@ class _Records:
                 looked_at = len(pairs)
                 pairs = [pair for pair in pairs if pair[0] >= from_offset]
                 if not pairs:
-                    run_messages = SLICE_MESSAGES
-                    yield (), (), SLICE_BYTES * looked_at // SLICE_MESSAGES  # work all the same
+                    run_messages = SKIPPED_MESSAGES
+                    yield (), (), SLICE_BYTES * looked_at // SKIPPED_MESSAGES  # work all the same
                     continue
             offsets, values = zip(*pairs, strict=True)
             try:
@@ -310,7 +321,7 @@ class _Records:
                 run_bytes = sum(len(value) for value in values if value is not None)
             yield offsets, values, run_bytes
             fitting = SLICE_BYTES * len(values) // max(run_bytes, 1)
-            run_messages = max(1, min(SLICE_MESSAGES, fitting))
+            run_messages = max(1, min(RUN_MESSAGES, fitting))
 
 
 def _batches(data: bytes) -> Iterator[tuple[Buffer, BatchHeader]]:

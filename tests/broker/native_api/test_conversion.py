@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from broker.native_api.conversion import (
     INLINE_DECOMPRESSION_BYTES_MAX,
+    RUN_MESSAGES,
+    SKIPPED_MESSAGES,
     SLICE_BYTES,
     ConvertedSet,
     SimpleSet,
@@ -181,6 +183,19 @@ def test_given_a_large_set_when_converted_then_each_turn_does_one_slice():
     assert not ran.jobs
 
 
+def test_given_tiny_messages_when_converted_then_a_slice_of_them_takes_two_turns():
+    sent = build_set([b""] * 5_000, format=0)
+
+    ran = observe_steps(
+        to_record_batches(
+            sent, 0, message_bytes_max=1 << 20, compression_type="producer", timestamp_ms=NOW_MS
+        )
+    )
+
+    assert ran.steps >= 2 * (len(sent) // SLICE_BYTES)
+    assert ran.result.message_count == 5_000  # type: ignore[attr-defined]
+
+
 def test_given_large_compressed_bytes_when_converted_then_a_job_decompresses_them():
     incompressible = [bytes((n * 31 + k * k) % 251 for k in range(1_000)) for n in range(60)]
     sent = build_set(incompressible, format=1, codec=Codec.SNAPPY)
@@ -315,7 +330,18 @@ def test_given_a_large_answer_when_fetched_then_it_takes_many_turns(value_bytes)
     ran = observe_steps(to_simple_set(log.read, 0, 0, 1 << 30, min_one=True))
 
     assert ran.result.message_count == count  # type: ignore[attr-defined]
-    assert ran.steps >= max(count * value_bytes // (64 * 1024), count // 1_000)
+    turn_bytes, turn_messages = SLICE_BYTES * 3 // 2, RUN_MESSAGES * 3 // 2
+    assert ran.steps >= max(count * value_bytes // turn_bytes, count // turn_messages)
+
+
+def test_given_batches_just_below_a_slice_when_fetched_then_no_turn_takes_two_of_them():
+    batches = [batch(150 * n, [bytes(200)] * 150) for n in range(20)]
+    log = BatchLog(batches)
+
+    ran = observe_steps(to_simple_set(log.read, 0, 0, 1 << 30, min_one=True))
+
+    assert ran.result.message_count == 3_000  # type: ignore[attr-defined]
+    assert ran.steps >= len(batches)
 
 
 def test_given_an_offset_late_in_a_long_batch_when_fetched_then_skipping_takes_turns_too():
@@ -324,7 +350,7 @@ def test_given_an_offset_late_in_a_long_batch_when_fetched_then_skipping_takes_t
     ran = observe_steps(to_simple_set(log.read, 4_999, 0, 1 << 30, min_one=True))
 
     assert messages(ran.result) == [(4_999, b"")]  # type: ignore[arg-type]
-    assert ran.steps >= 5
+    assert ran.steps >= 5_000 // SKIPPED_MESSAGES
 
 
 # --- old Kafka segments ---------------------------------------------------------------------------
