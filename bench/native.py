@@ -9,8 +9,9 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from bench import frames, generators, processes
 from bench.pinger import Pinger
@@ -192,40 +193,76 @@ def _compare_requests(
         )
 
 
+class SimpleRun(NamedTuple):
+    """One stream of format 0 or 1, and what other clients waited for meanwhile."""
+
+    cpu: float
+    rate: float
+    waits_s: list[float]
+    idle_waits_s: list[float]
+    """Of a client of an idle server: what the machine adds, at its worst."""
+
+
 def simple_formats(table: Table, directory: Path, scale: float) -> None:
-    """Formats 0 and 1, converted both ways, while another client asks for small things."""
-    total = 0.1 * GB * scale
-    with processes.broker(directory, "topics.flush_policy=os") as server:
-        for number in (0, 1):
-            topic = f"simple{number}"
-            generators.stream(server.port, [frames.create_topic(topic=topic)], 1, 1)
-            message_set = frames.simple_set(2500, 200, number)
-            frame = frames.produce(message_set, format=number, topic=topic)
-            sets = max(4, int(total / len(frame)))
-            with Pinger(server.port) as pinger:
-                cpu, rate = _cpu_per_gb(server, lambda: _stream_in(server.port, frame, sets))
-            _add_simple_row(table, f"produce, format {number}, 200 B", cpu, rate, pinger)
-            asked = [
-                frames.fetch(2500 * n, max_bytes=len(message_set), format=number, topic=topic)
-                for n in range(sets)
-            ]
-            with Pinger(server.port) as pinger:
-                cpu, rate = _cpu_per_gb(
-                    server,
-                    lambda: generators.stream(server.port, asked, len(asked), 2)[1],
-                )
-            _add_simple_row(table, f"fetch, format {number}, 200 B", cpu, rate, pinger)
+    """Formats 0 and 1, converted both ways, while another client asks for small things.
+
+    Each round has a fresh broker and begins with the other format: what a server does for the first
+    time is what holds up others most.
+    """
+    runs: dict[str, list[SimpleRun]] = {}
+    with processes.floor("echo", directory / "echo") as idle:
+        for turn in range(ROUNDS):
+            base = directory / str(turn)
+            base.mkdir()
+            with processes.broker(base, "topics.flush_policy=os") as server:
+                for number in (turn % 2, 1 - turn % 2):
+                    for name, run in _simple_runs(server, idle.port, number, 0.1 * GB * scale):
+                        runs.setdefault(name, []).append(run)
+            _remove_data(base)
+    for name in sorted(runs, reverse=True):
+        _add_simple_rows(table, name, runs[name])
 
 
-def _stream_in(port: int, frame: bytes, requests: int) -> int:
-    done, _ = generators.stream(port, [frame], requests, 2)
-    return done.requests * len(frame)
+def _simple_runs(
+    server: processes.Server, idle_port: int, number: int, total: float
+) -> Iterator[tuple[str, SimpleRun]]:
+    topic = f"simple{number}"
+    generators.stream(server.port, [frames.create_topic(topic=topic)], 1, 1)
+    message_set = frames.simple_set(2500, 200, number)
+    frame = frames.produce(message_set, format=number, topic=topic)
+    sets = max(4, int(total / len(frame)))
+    asked = [
+        frames.fetch(2500 * n, max_bytes=len(message_set), format=number, topic=topic)
+        for n in range(sets)
+    ]
+    for name, sent in (("produce", [frame]), ("fetch", asked)):
+        with Pinger(server.port, idle_port) as pinger:
+            cpu, rate = _cpu_per_gb(server, lambda: _stream(server.port, sent, sets))
+        waits = pinger.latencies_s, pinger.idle_latencies_s
+        yield f"{name}, format {number}, 200 B", SimpleRun(cpu, rate, *waits)
 
 
-def _add_simple_row(table: Table, name: str, cpu: float, rate: float, pinger: Pinger) -> None:
-    p99, worst = pinger.percentile_ms(0.99), pinger.percentile_ms(1)
-    stall = f"other client p99 {p99:.1f} ms, max {worst:.1f} ms"
-    table.add(name, f"{cpu:.1f} CPU s/GB, {rate:.0f} MB/s; {stall}", ratio=cpu, at_most=12)
+def _stream(port: int, sent: list[bytes], requests: int) -> int:
+    """Return the bytes of the larger direction."""
+    done, received_bytes = generators.stream(port, sent, requests, 2)
+    return max(done.requests * len(sent[0]), received_bytes)
+
+
+def _add_simple_rows(table: Table, name: str, runs: list[SimpleRun]) -> None:
+    """Add the median cost, and the longest wait of all rounds."""
+    cpu = statistics.median(run.cpu for run in runs)
+    rate = statistics.median(run.rate for run in runs)
+    table.add(name, f"{cpu:.1f} CPU s/GB, {rate:.0f} MB/s", ratio=cpu, at_most=12)
+    shown, longest_ms = _waits([run.waits_s for run in runs])
+    idle, _ = _waits([run.idle_waits_s for run in runs])
+    table.add(f"{name}: another client", shown, f"{idle}, idle", ratio=longest_ms, at_most=5)
+
+
+def _waits(rounds: list[list[float]]) -> tuple[str, float]:
+    """Return the waits of some rounds as text, and the longest in milliseconds."""
+    p99_ms = statistics.median(generators.Run(0, 1.0, one).percentile(0.99) for one in rounds) * 1e3
+    longest_ms = max(map(max, rounds)) * 1e3
+    return f"p99 {p99_ms:.1f} ms, longest {longest_ms:.1f} ms", longest_ms
 
 
 def durable(table: Table, directory: Path, scale: float) -> None:

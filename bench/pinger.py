@@ -1,45 +1,75 @@
 """A second client that asks for nothing, again and again: a stall of the loop shows as latency.
 
-Run as `python -m bench.pinger PORT`; on a newline on its standard input it prints its latencies in
-seconds, one a line, and ends. A process of its own, because a thread would measure the generator.
+It asks a server that has nothing else to do as well, in turn: what a client waits for there is the
+machine's doing, other programs' or a hypervisor's, and the same happens to the one under test.
+
+Run as `python -m bench.pinger PORT [IDLE_PORT]`; on a newline on its standard input it prints its
+latencies in seconds, one server's on a line, and ends. A process of its own, because a thread would
+measure the generator.
 """
 
 from __future__ import annotations
 
 import select
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from typing import Final
 
 from bench import frames, generators
 
-INTERVAL_S = 0.001
+INTERVAL_S: Final = 0.001
+ANSWER_BYTES: Final = 6
+"""Of the broker, to a fetch of nothing."""
+IDLE_ANSWER_BYTES: Final = 12
+"""Of `bench.floor echo`."""
 
 
-def ping(port: int) -> None:
-    received = memoryview(bytearray(4096))
-    frame = frames.fetch(0, max_bytes=0)
-    latencies: list[float] = []
-    with generators.connect(port) as connection:
-        print("ready", flush=True)
-        while not select.select([sys.stdin], [], [], INTERVAL_S)[0]:
-            sent = time.perf_counter()
-            connection.sendall(frame)
-            generators.read_answer(connection, received)
-            latencies.append(time.perf_counter() - sent)
-    print("\n".join(map(str, latencies)))
+def ping(ports: Sequence[int]) -> None:
+    """Ask the servers in turn until a line comes in; the second one is the idle one."""
+    connections = [generators.connect(port) for port in ports]
+    latencies: list[list[float]] = [[] for _ in ports]
+    targets = list(zip(connections, (ANSWER_BYTES, IDLE_ANSWER_BYTES), latencies, strict=False))
+    for connection, answer_bytes, _ in targets:
+        _ask(connection, answer_bytes)  # the first one also waits to be accepted
+    print("ready", flush=True)
+    while not select.select([sys.stdin], [], [], INTERVAL_S)[0]:
+        for connection, answer_bytes, waits in targets:
+            waits.append(_ask(connection, answer_bytes))
+    for waits in latencies:
+        print(*waits)
+
+
+def _ask(connection: socket.socket, answer_bytes: int) -> float:
+    """Return how long the answer took, in seconds."""
+    sent = time.perf_counter()
+    connection.sendall(FRAME)
+    left = answer_bytes
+    while left:
+        received = len(connection.recv(left))
+        if not received:
+            raise ConnectionError("the server closed the connection")
+        left -= received
+    return time.perf_counter() - sent
+
+
+FRAME: Final = frames.fetch(0, max_bytes=0)
 
 
 class Pinger:
     """Runs a pinger while the `with` block lasts."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._latencies: list[float] = []
+    def __init__(self, port: int, idle_port: int | None = None) -> None:
+        self._ports = [port] if idle_port is None else [port, idle_port]
+        self.latencies_s: list[float] = []
+        self.idle_latencies_s: list[float] = []
+        """At the server that has nothing else to do, if there is one."""
 
     def __enter__(self) -> Pinger:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.pinger", str(self._port)],
+            [sys.executable, "-m", "bench.pinger", *map(str, self._ports)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -49,12 +79,10 @@ class Pinger:
         return self
 
     def __exit__(self, *_: object) -> None:
-        output = self._process.communicate("\n", timeout=30)[0]
-        self._latencies = [float(line) for line in output.split()]
-
-    def percentile_ms(self, share: float) -> float:
-        return generators.Run(0, 1.0, self._latencies).percentile(share) * 1000
+        lines = self._process.communicate("\n", timeout=30)[0].splitlines()
+        columns = [[float(word) for word in line.split()] for line in lines]
+        self.latencies_s, self.idle_latencies_s = (*columns, [])[:2]
 
 
 if __name__ == "__main__":
-    ping(int(sys.argv[1]))
+    ping([int(argument) for argument in sys.argv[1:]])
