@@ -8,6 +8,7 @@ the same form; keyword fields travel there in `extra`.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import Callable
@@ -114,6 +115,17 @@ class _NamedLogger(structlog.PrintLogger):
     def __init__(self, name: str, stream: TextIO) -> None:
         super().__init__(stream)
         self.name = name
+
+    def msg(self, message: str) -> None:
+        """Write a line; where that fails it is lost: nobody can be told, and the broker goes on.
+
+        An error here would end whatever has logged, the handler of SIGTERM for one.
+        """
+        with contextlib.suppress(OSError):  # a pipe that is read no more, a full disk
+            super().msg(message)
+
+    log = debug = info = warn = warning = msg
+    fatal = failure = err = error = critical = exception = msg
 
 
 def _in_order(logger: _NamedLogger, _method: str, event: dict[str, Any]) -> dict[str, Any]:

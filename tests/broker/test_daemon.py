@@ -265,6 +265,18 @@ def test_given_no_uvloop_when_started_then_asyncio_serves(tmp_path):
     assert events_named(daemon, "starting")[0]["loop"] == "asyncio"
 
 
+def test_given_nobody_reads_the_log_any_more_when_told_to_stop_then_it_drains(tmp_path):
+    code = (
+        "import os, sys; reader, writer = os.pipe(); os.dup2(writer, 2); os.close(reader)\n"
+        "from broker.daemon import main; sys.exit(main(sys.argv[1:]))"
+    )
+    with daemon_process(tmp_path, code=code) as daemon:
+        daemon.wait_ready()
+        assert daemon.terminate() == ExitCode.DRAINED
+
+    assert (tmp_path / "data" / CLEAN_MARKER).exists()
+
+
 LOADED_WHEN_LISTENING = """
 import sys
 from broker import daemon

@@ -105,3 +105,15 @@ def test_given_values_that_are_no_json_when_logged_then_they_are_texts():
     (event,) = said()
     assert event["path"] == "<class 'object'>"
     assert event["name"] == "é"
+
+
+def test_given_a_stream_that_fails_when_logged_then_the_caller_does_not_learn_it():
+    class Broken(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    log_setup.set_up(level="info", output="json", stream=Broken())
+
+    for level in ("info", "warning", "error", "exception", "critical"):
+        getattr(log_setup.get_logger("x"), level)("unheard")
+    logging.getLogger("y").error("unheard")
