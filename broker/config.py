@@ -92,6 +92,10 @@ class StorageConfig(msgspec.Struct, frozen=True, kw_only=True):
     instead."""
     index_cache_bytes: Annotated[int, size(ge=0)] = _ENGINE.index_cache_bytes
     """Memory for the indexes of sealed segments."""
+    disk_reserve_bytes: Annotated[int, size(ge=0)] = _ENGINE.disk_reserve_bytes
+    """Free space that producing may not use up, in each data directory; at most a tenth of its
+    file system. Below it, producing is refused with KAFKA_STORAGE_ERROR (56), which clients try
+    again, until a quarter of it more is free; fetching and deleting go on. 0: no reserve."""
     retention_check_ms: Annotated[int, duration(ge=100)] = _ENGINE.retention_check_ms
     """How often old segments are looked for."""
     checkpoint_interval_ms: Annotated[int, duration(ge=10)] = _ENGINE.checkpoint_interval_ms

@@ -91,6 +91,7 @@ class TopicStore:
             map_files=maps_files,
             index_cache_bytes=storage.index_cache_bytes,
             retention_check_ms=storage.retention_check_ms,
+            disk_reserve_bytes=storage.disk_reserve_bytes,
             checkpoint_interval_ms=storage.checkpoint_interval_ms,
             unflushed_bytes_max=storage.unflushed_bytes_max,
         )

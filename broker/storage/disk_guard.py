@@ -20,7 +20,6 @@ from broker.storage.disk import Lock
 if TYPE_CHECKING:
     from broker.storage.log_context import LogContext
 
-RESERVE_BYTES: Final = 256 * 1024 * 1024
 RESERVE_PART: Final = 10
 """The reserve is at most one part in so many of the file system: a small one is of use too."""
 RESUME_PART: Final = 4
@@ -56,9 +55,7 @@ class DiskGuard:
 
     __slots__ = ("_context", "_disk", "_lock", "_path", "_reserve_bytes_max", "last", "problem")
 
-    def __init__(
-        self, context: LogContext, path: Path, lock: Lock, reserve_bytes: int = RESERVE_BYTES
-    ) -> None:
+    def __init__(self, context: LogContext, path: Path, lock: Lock, reserve_bytes: int) -> None:
         """Args:
         reserve_bytes: 0 lets appends go on until the disk itself refuses them.
         """

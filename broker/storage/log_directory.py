@@ -22,6 +22,7 @@ from broker.storage.checkpoint import Checkpoints, CheckpointTask
 from broker.storage.deleted_segments import UnlinkTask
 from broker.storage.directory_identity import claim_directory
 from broker.storage.disk import Disk, Lock, replace_file, storage_errors
+from broker.storage.disk_guard import DiskGuard
 from broker.storage.durable_offsets import DurableOffsets, read_durable_offsets
 from broker.storage.index_cache import IndexCache
 from broker.storage.log_config import LogConfig
@@ -76,6 +77,8 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.unavailable: dict[TopicPartition, str] = {}
         """Partitions whose files the disk does not give, and why: they answer error 56."""
+        self.guard = DiskGuard(context, path, lock, context.options.disk_reserve_bytes)
+        """Whoever drives the directory has it look at the disk, each second."""
         self.durable_offsets: DurableOffsets
         self.checkpoints = Checkpoints(context.disk, path)
         self.summary = LoadSummary(is_clean=False)

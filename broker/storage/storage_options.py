@@ -26,6 +26,8 @@ class StorageOptions(msgspec.Struct, frozen=True, kw_only=True):
     index_cache_bytes: int = 64 * MIB
     """Memory for the indexes of sealed segments, per data directory."""
     retention_check_ms: int = 300_000
+    disk_reserve_bytes: int = 256 * MIB
+    """Below so many free bytes a data directory takes no appends; see `disk_guard`. 0: no limit."""
     checkpoint_interval_ms: int = 1_000
     """How often recovery points are checkpointed and the durable offsets synced."""
     unflushed_bytes_max: int = 64 * MIB
