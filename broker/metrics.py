@@ -10,7 +10,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from broker.storage.disk_guard import DirectorySample
 
 LATENCY_BOUNDS_SECONDS: Final = (
     0.0001,
@@ -83,7 +86,7 @@ class FlushMetrics:
 class StorageMetrics:
     """What happened to data directories."""
 
-    __slots__ = ("recovery_seconds", "truncated_bytes", "write_failures")
+    __slots__ = ("directories", "recovery_seconds", "truncated_bytes", "write_failures")
 
     def __init__(self) -> None:
         self.recovery_seconds = 0.0
@@ -92,6 +95,8 @@ class StorageMetrics:
         """Bytes of torn tails cut at start."""
         self.write_failures = 0
         """Appends that the disk refused (no space, for one); nothing of them was kept."""
+        self.directories: Callable[[], Iterable[DirectorySample]] = tuple
+        """Gives every data directory that is there; set once they are open."""
 
 
 class PartitionSample(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from broker.http.metric_families import counter, gauge, histogram
+from broker.http.metric_families import counter, counters, gauge, gauges, histogram
 from broker.metrics import Metrics
 
 
@@ -31,4 +31,40 @@ def storage_families(metrics: Metrics) -> Iterator[Metric]:
     yield gauge("tidelog_recovery_seconds", "What loading took at start.", storage.recovery_seconds)
     yield gauge(
         "tidelog_recovery_truncated_bytes", "Torn tails cut at start.", storage.truncated_bytes
+    )
+    yield from _directory_families(metrics)
+
+
+def _directory_families(metrics: Metrics) -> Iterator[Metric]:
+    """Yield what is known of each data directory's disk."""
+    directories = list(metrics.storage.directories())
+    yield gauges(
+        "tidelog_directory_free_bytes",
+        "What may still be written to a data directory's file system.",
+        "directory",
+        [(each.path, each.free_bytes) for each in directories],
+    )
+    yield gauges(
+        "tidelog_directory_size_bytes",
+        "The size of a data directory's file system.",
+        "directory",
+        [(each.path, each.total_bytes) for each in directories],
+    )
+    yield gauges(
+        "tidelog_directory_reserve_bytes",
+        "Below so many free bytes a data directory takes no appends.",
+        "directory",
+        [(each.path, each.reserve_bytes) for each in directories],
+    )
+    yield gauges(
+        "tidelog_directory_paused",
+        "1 while a data directory takes no appends: nearly full, or out of reach.",
+        "directory",
+        [(each.path, int(each.is_paused)) for each in directories],
+    )
+    yield counters(
+        "tidelog_directory_refused_appends",
+        "Appends that were refused meanwhile.",
+        "directory",
+        [(each.path, each.refused_appends) for each in directories],
     )

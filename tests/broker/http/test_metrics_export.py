@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from broker.health import Health, State
 from broker.http.metrics_export import SAMPLES_PER_SLICE, Exporter
 from broker.metrics import Metrics, PartitionSample
+from broker.storage.disk_guard import DirectorySample
 from protocol.error_codes import ErrorCode
 
 
@@ -158,6 +159,25 @@ async def test_given_health_when_scraped_then_readiness_is_a_number():
 
     assert (before[("tidelog_ready",)], after[("tidelog_ready",)]) == (0, 1)
     assert after[("tidelog_degraded",)] == 1
+
+
+async def test_given_data_directories_when_scraped_then_each_has_its_disk_told():
+    metrics = Metrics()
+    metrics.storage.directories = lambda: [
+        DirectorySample("/a", 900, 1_000, 100, is_paused=False, refused_appends=0),
+        DirectorySample("/b", 90, 1_000, 100, is_paused=True, refused_appends=7),
+    ]
+
+    values = await scraped(exporter_of(metrics))
+
+    for name, a, b in (
+        ("tidelog_directory_free_bytes", 900, 90),
+        ("tidelog_directory_size_bytes", 1_000, 1_000),
+        ("tidelog_directory_reserve_bytes", 100, 100),
+        ("tidelog_directory_paused", 0, 1),
+        ("tidelog_directory_refused_appends_total", 0, 7),
+    ):
+        assert tuple(values[(name, ("directory", path))] for path in ("/a", "/b")) == (a, b), name
 
 
 async def test_given_every_metric_when_scraped_then_its_name_is_ours_and_has_a_unit():
