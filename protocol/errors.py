@@ -23,11 +23,13 @@ __all__ = [
     "IndexFullError",
     "InvalidConfigError",
     "InvalidPartitionsError",
+    "InvalidProducerEpochError",
     "InvalidRecordError",
     "InvalidRequestError",
     "InvalidRequiredAcksError",
     "InvalidTimestampError",
     "InvalidTopicError",
+    "InvalidTransactionStateError",
     "MessageTooLargeError",
     "OffsetOutOfRangeError",
     "OutOfOrderSequenceError",
@@ -36,7 +38,9 @@ __all__ = [
     "StorageError",
     "StoredFormatError",
     "TidelogError",
+    "TooManyProducersError",
     "TopicAlreadyExistsError",
+    "TransactionCoordinatorFencedError",
     "UnknownTopicOrPartitionError",
     "UnsupportedCompressionError",
     "UnsupportedForMessageFormatError",
@@ -208,6 +212,30 @@ class OutOfOrderSequenceError(TidelogError):
     """A sequence number, or an expected offset, that is not the next one."""
 
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class InvalidProducerEpochError(TidelogError):
+    """A batch or marker of an older epoch than its producer's: another one has taken its place."""
+
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class InvalidTransactionStateError(TidelogError):
+    """A batch outside of a transaction, of a producer that has one open."""
+
+    code = ErrorCode.INVALID_TXN_STATE
+
+
+class TransactionCoordinatorFencedError(TidelogError):
+    """A marker of a coordinator that another one has followed."""
+
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class TooManyProducersError(TidelogError):
+    """A partition knows as many producers as it may, all with open transactions. Retry later."""
+
+    code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 # --- the broker itself ------------------------------------------------------------------------

@@ -21,6 +21,22 @@ version 1), big-endian:
 
 The checksum is CRC-32C of all bytes after it. The last batch of a producer covers the offsets
 last_offset - offset_delta to last_offset.
+
+Tidelog may write more behind the entries, inside the checksum, where Kafka's readers look no more:
+the batches of these producers that were before their last ones, up to four each. A producer has
+up to five requests under way; after a stop Kafka knows the last one only, and takes a repetition of
+those before it for a gap.
+
+    0          4           8
+    +----------+-----------+----------------------+
+    |magic TLpb| count i32 | batch 1 ... batch n  |
+    +----------+-----------+----------------------+
+
+    a batch, 32 bytes, oldest first for each producer
+    0               8                 12              20               24             32
+    +---------------+-----------------+---------------+----------------+--------------+
+    |producer_id i64|last_sequence i32|last_offset i64|offset_delta i32|timestamp i64 |
+    +---------------+-----------------+---------------+----------------+--------------+
 """
 
 from __future__ import annotations
@@ -43,6 +59,15 @@ ENTRY: Final = struct.Struct(">qhiqiqiq")
 ENTRY_BYTES: Final = 46
 assert ENTRY.size == ENTRY_BYTES, "the picture above and the struct disagree"
 
+EARLIER_MAGIC: Final = b"TLpb"
+EARLIER_HEADER: Final = struct.Struct(">4si")
+EARLIER_HEADER_BYTES: Final = 8
+assert EARLIER_HEADER.size == EARLIER_HEADER_BYTES, "the picture above and the struct disagree"
+
+EARLIER_BATCH: Final = struct.Struct(">qiqiq")
+EARLIER_BATCH_BYTES: Final = 32
+assert EARLIER_BATCH.size == EARLIER_BATCH_BYTES, "the picture above and the struct disagree"
+
 _COUNT: Final = struct.Struct(">i")
 _CHECKED_FROM: Final = 6
 
@@ -64,14 +89,34 @@ class ProducerEntry(NamedTuple):
     """Where its open transaction began; -1 if none is open."""
 
 
-def encode(entries: Sequence[ProducerEntry]) -> bytes:
-    """Return the file's bytes."""
-    checked = _COUNT.pack(len(entries)) + b"".join(ENTRY.pack(*entry) for entry in entries)
+class EarlierBatch(NamedTuple):
+    """A batch of a producer before its last one; its fields stand in the file in this order."""
+
+    producer_id: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    """Milliseconds, the largest in the batch."""
+
+
+def encode(entries: Sequence[ProducerEntry], earlier: Sequence[EarlierBatch] = ()) -> bytes:
+    """Return the file's bytes; without earlier batches they are Kafka's, to the last one."""
+    parts = [_COUNT.pack(len(entries)), *(ENTRY.pack(*entry) for entry in entries)]
+    if earlier:
+        parts.append(EARLIER_HEADER.pack(EARLIER_MAGIC, len(earlier)))
+        parts += [EARLIER_BATCH.pack(*batch) for batch in earlier]
+    checked = b"".join(parts)
     return HEADER.pack(VERSION, crc32c(checked), 0)[:_CHECKED_FROM] + checked
 
 
 def decode(data: Buffer) -> list[ProducerEntry]:
-    """Return the entries, in the file's order.
+    """Return the entries, in the file's order; errors as `decode_all`."""
+    return decode_all(data)[0]
+
+
+def decode_all(data: Buffer) -> tuple[list[ProducerEntry], list[EarlierBatch]]:
+    """Return the entries and the earlier batches, in the file's order.
 
     Raises:
         StoredFormatError: another version, a checksum that does not match, a count that is not the
@@ -85,9 +130,22 @@ def decode(data: Buffer) -> list[ProducerEntry]:
         raise StoredFormatError(f"producer snapshot: version {version} is not known")
     if crc != crc32c(view[_CHECKED_FROM:]):
         raise StoredFormatError(f"producer snapshot: crc {crc:#010x} does not match")
-    if len(view) != HEADER_BYTES + count * ENTRY_BYTES:
+    end = HEADER_BYTES + count * ENTRY_BYTES
+    if count < 0 or len(view) < end:
         raise StoredFormatError(f"producer snapshot: {count} entries are not {len(view)} bytes")
-    entries = [ProducerEntry(*fields) for fields in ENTRY.iter_unpack(view[HEADER_BYTES:])]
+    entries = [ProducerEntry(*fields) for fields in ENTRY.iter_unpack(view[HEADER_BYTES:end])]
     if len({entry.producer_id for entry in entries}) != count:
         raise StoredFormatError("producer snapshot: one producer stands there twice")
-    return entries
+    return entries, _decode_earlier(view[end:])
+
+
+def _decode_earlier(view: memoryview) -> list[EarlierBatch]:
+    if not view:
+        return []
+    if len(view) < EARLIER_HEADER_BYTES:
+        raise StoredFormatError(f"producer snapshot: {len(view)} bytes behind the entries")
+    magic, count = EARLIER_HEADER.unpack_from(view)
+    if magic != EARLIER_MAGIC or len(view) != EARLIER_HEADER_BYTES + count * EARLIER_BATCH_BYTES:
+        raise StoredFormatError(f"producer snapshot: {len(view)} bytes behind the entries")
+    body = view[EARLIER_HEADER_BYTES:]
+    return [EarlierBatch(*fields) for fields in EARLIER_BATCH.iter_unpack(body)]

@@ -1,0 +1,123 @@
+"""ProducerSnapshots: the `.snapshot` files of one log, named by the offset that they stand before.
+
+Written at each roll, at a clean stop and at the end of recovery; not synced, for they are hints:
+one that is damaged, missing, of another log or above the log end offset is passed over, and an
+older one, or the log itself, tells the same (`producer_loader`). One is kept for each segment's
+base offset, and the newest, as Kafka does. Those above an offset that was cut are removed durably
+before anything is appended there: they would tell of batches that are no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import structlog
+
+from broker.storage.disk import Disk, write_whole
+from broker.storage.producer import BatchMetadata, Producer
+from broker.storage.producer_state import ProducerState
+from protocol.errors import StoredFormatError
+from protocol.stored import producer_snapshot
+from protocol.stored.file_names import SNAPSHOT_SUFFIX, parse_file_name, snapshot_file_name
+
+_log = structlog.get_logger(__name__)
+
+
+class ProducerSnapshots:
+    """The snapshots of one log; what a file says is read when it is asked for."""
+
+    __slots__ = ("_disk", "directory", "offsets")
+
+    def __init__(self, disk: Disk, directory: Path, names: Iterable[str] = ()) -> None:
+        """Args:
+        names: Of the files in the directory.
+        """
+        self._disk = disk
+        self.directory = directory
+        self.offsets: list[int] = sorted(
+            parsed.base_offset
+            for name in names
+            if (parsed := parse_file_name(name)) is not None
+            and parsed.suffix == SNAPSHOT_SUFFIX
+            and not parsed.state
+        )
+        """Of the files there are, oldest first."""
+
+    @classmethod
+    def listed(cls, disk: Disk, directory: Path) -> ProducerSnapshots:
+        """Look what is there. OSError: the directory cannot be read."""
+        return cls(disk, directory, disk.list_directory(directory))
+
+    def path(self, offset: int) -> Path:
+        return self.directory / snapshot_file_name(offset)
+
+    def write(self, offset: int, state: ProducerState) -> None:
+        """Write down the state before `offset`. A disk that refuses is no error: see above."""
+        producers = state.producers.values()
+        data = producer_snapshot.encode(
+            [each.to_entry() for each in producers],
+            [batch for each in producers for batch in each.earlier_batches()],
+        )
+        path = self.path(offset)
+        try:
+            file = self._disk.open(path, create=True)
+            try:
+                file.truncate(0)
+                write_whole(file, [data], 0)
+            finally:
+                file.close()
+        except OSError as error:
+            _log.warning("producer snapshot not written", path=str(path), error=str(error))
+        if offset not in self.offsets:
+            self.offsets.append(offset)
+            self.offsets.sort()
+
+    def read(self, offset: int) -> list[Producer] | None:
+        """Return the producers that a snapshot tells of; None: it cannot be used."""
+        path = self.path(offset)
+        try:
+            entries, batches = producer_snapshot.decode_all(self._disk.read_file(path))
+        except FileNotFoundError:
+            return None
+        except (OSError, StoredFormatError) as error:
+            _log.warning("producer snapshot ignored", path=str(path), error=str(error))
+            return None
+        earlier: dict[int, list[BatchMetadata]] = {}
+        for producer_id, *fields in batches:
+            earlier.setdefault(producer_id, []).append(BatchMetadata(*fields))
+        return [Producer.from_entry(entry, earlier.get(entry.producer_id, [])) for entry in entries]
+
+    def remove_above(self, offset: int) -> bool:
+        """Remove those above `offset`, durably; return whether there were any.
+
+        Raises:
+            OSError: one of them is still there, or may come back: nothing may be appended.
+        """
+        gone = [each for each in self.offsets if each > offset]
+        for each in reversed(gone):
+            self._unlink(each)
+        if gone:
+            self._disk.sync_directory(self.directory)
+        return bool(gone)
+
+    def remove_strays(self, base_offsets: Iterable[int]) -> None:
+        """Remove those that stand at no segment's base offset, but for the newest of all.
+
+        What cannot be removed stays: it is one too many, and not wrong.
+        """
+        kept = {*base_offsets, *self.offsets[-1:]}
+        for each in [each for each in self.offsets if each not in kept]:
+            try:
+                self._unlink(each)
+            except OSError as error:
+                _log.warning(
+                    "an old producer snapshot stays", path=str(self.path(each)), error=str(error)
+                )
+
+    def _unlink(self, offset: int) -> None:
+        try:
+            self._disk.unlink(self.path(offset))
+        except FileNotFoundError:
+            pass
+        self.offsets.remove(offset)
