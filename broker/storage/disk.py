@@ -104,6 +104,10 @@ class Disk(Protocol):
         """Return the names in a directory, sorted, so that nothing depends on their order."""
         ...
 
+    def file_sizes(self, path: Path) -> dict[str, int]:
+        """Return the sizes of the regular files in a directory, by name."""
+        ...
+
     def make_directory(self, path: Path) -> None:
         """Make one directory, for its owner only; its parent must be there."""
         ...

@@ -82,6 +82,7 @@ class IndexFile(abc.ABC):
         active: bool,
         cache: IndexCache,
         create: bool = False,
+        file_bytes: int | None = None,
     ) -> Self:
         """Open an index; never fails for what the file holds.
 
@@ -89,14 +90,17 @@ class IndexFile(abc.ABC):
             size_bytes_max: Full size, rounded down to a whole number of entries (R13).
             active: Appends will follow: the file is grown to its full size.
             create: The segment is new: whatever the file holds is thrown away.
+            file_bytes: The file's size, if that is known; -1: there is none.
         """
         index = cls(handles, path, base_offset, size_bytes_max, cache)
         if create:
             index.reset()
         elif active:
             index.activate()
-        else:
+        elif file_bytes is None:
             index.needs_rebuild = not handles.disk.exists(path)
+        else:
+            index.needs_rebuild = file_bytes < 0 or file_bytes % cls.ENTRY_BYTES != 0
         return index
 
     # --- entries ------------------------------------------------------------------------------
@@ -126,6 +130,8 @@ class IndexFile(abc.ABC):
         entries = self._cache.get(self)
         if entries is None:
             entries = self._read()
+            if not self._has_sane_end(entries):
+                self.needs_rebuild = True
             if not self.needs_rebuild:
                 self._cache.put(self, entries)
         return entries

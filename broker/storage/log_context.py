@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,9 +85,10 @@ class LogContext:
         *,
         create: bool = False,
         active: bool = False,
+        sizes: Mapping[str, int] | None = None,
     ) -> LogSegment:
-        """Open or make a segment of one of the logs; errors as `LogSegment.open`."""
+        """Open or make a segment of one of the logs; arguments and errors as `LogSegment.open`."""
         return LogSegment.open(
             self.handles, directory, base_offset, config, self.clock,
-            create=create, active=active, index_cache=self.index_cache,
+            create=create, active=active, index_cache=self.index_cache, sizes=sizes,
         )  # fmt: skip

@@ -131,9 +131,13 @@ def _load_clean(
     That is: its end is not sound, offsets are missing, or not all of it lies below the recovery
     point, as where damage is known (`PartitionLog.recovery_point`).
     """
+    with storage_errors("read", directory):
+        sizes = context.disk.file_sizes(directory)
     active_base = base_offsets[-1]
     segments = [
-        context.open_segment(directory, base_offset, config, active=base_offset == active_base)
+        context.open_segment(
+            directory, base_offset, config, active=base_offset == active_base, sizes=sizes
+        )
         for base_offset in base_offsets
     ]
     log_end_offset = check_clean_segments(segments)

@@ -229,6 +229,10 @@ class OsDisk:
     def list_directory(self, path: Path) -> list[str]:
         return sorted(os.listdir(path))
 
+    def file_sizes(self, path: Path) -> dict[str, int]:
+        with os.scandir(path) as entries:
+            return {each.name: each.stat().st_size for each in entries if each.is_file()}
+
     def make_directory(self, path: Path) -> None:
         os.mkdir(path, DIRECTORY_MODE)
 

@@ -331,7 +331,8 @@ def _end_behind_damage(segment: LogSegment, found: SegmentRecovery) -> int:
 def check_clean_segments(segments: list[LogSegment]) -> int | None:
     """Return the log end offset after a clean stop; None if the end is not as a clean stop has it.
 
-    Reads the tail of the active segment, and of the indexes what tells whether they are whole.
+    Reads the tail of the active segment and its indexes, and nothing else: what is wrong with other
+    segments' indexes shows, and is put right, when they are used.
     """
     active = segments[-1]
     try:
@@ -339,6 +340,5 @@ def check_clean_segments(segments: list[LogSegment]) -> int | None:
     except (CorruptMessageError, StorageError) as error:
         _log.warning("the end of a log is not sound", segment=repr(active), error=str(error))
         return None
-    for segment in segments:
-        segment.sanity_check()  # what is wrong is built anew by the first look-up
+    active.sanity_check()  # what is wrong is built anew by the first look-up
     return log_end_offset

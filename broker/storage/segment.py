@@ -12,7 +12,7 @@ BatchCorruptError or BatchTruncatedError with the position in this segment. An i
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from broker.clock import Clock
@@ -83,6 +83,7 @@ class LogSegment(SegmentFiles):
         suffix: str = "",
         index_cache: IndexCache | None = None,
         jitter: Callable[[], float] = random.random,
+        sizes: Mapping[str, int] | None = None,
     ) -> LogSegment:
         """Open a segment, or with `create` make an empty one; an empty file of its name is used.
 
@@ -93,6 +94,8 @@ class LogSegment(SegmentFiles):
             suffix: Of all its files' names, such as `.cleaned`.
             index_cache: Shared with the other segments; without it this one has its own.
             jitter: Gives a share of `segment_jitter_ms`, from 0 to below 1.
+            sizes: Of the directory's files (`Disk.file_sizes`): opening a thousand sealed segments
+                then touches none of them.
 
         Raises:
             StorageError: the `.log` is missing (without `create`) or cannot be opened.
@@ -100,7 +103,7 @@ class LogSegment(SegmentFiles):
         cache = index_cache if index_cache is not None else IndexCache()
         files = SegmentFiles.open_files(
             handles, directory, base_offset, index_bytes_max=config.segment_index_bytes,
-            index_cache=cache, create=create, active=active, suffix=suffix,
+            index_cache=cache, create=create, active=active, suffix=suffix, sizes=sizes,
         )  # fmt: skip
         return cls(files, config, clock, cache, jitter())
 

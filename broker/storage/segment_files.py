@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from broker.storage.disk import storage_errors
@@ -49,8 +50,12 @@ class SegmentFiles:
         create: bool,
         active: bool,
         suffix: str,
+        sizes: Mapping[str, int] | None = None,
     ) -> SegmentFiles:
         """Open the files, or with `create` make those that are missing.
+
+        Args:
+            sizes: Of all files in the directory, by name: then no sealed segment's are touched.
 
         Raises:
             StorageError: the `.log` is missing (without `create`) or cannot be opened.
@@ -59,15 +64,23 @@ class SegmentFiles:
         def path(kind: str) -> Path:
             return directory / segment_file_name(base_offset, kind, suffix)
 
-        records = FileRecords.open(handles, path(LOG_SUFFIX), create=create)
+        log_path, index_path = path(LOG_SUFFIX), path(OFFSET_INDEX_SUFFIX)
+        time_index_path = path(TIME_INDEX_SUFFIX)
+        index_bytes = time_index_bytes = None
+        if sizes is None:
+            records = FileRecords.open(handles, log_path, create=create)
+        else:
+            records = FileRecords(handles, log_path, sizes[log_path.name])
+            index_bytes = sizes.get(index_path.name, -1)
+            time_index_bytes = sizes.get(time_index_path.name, -1)
         is_new = create and not records.size_bytes
         offset_index = OffsetIndex.open(
-            handles, path(OFFSET_INDEX_SUFFIX), base_offset, index_bytes_max,
-            active=active, cache=index_cache, create=is_new,
+            handles, index_path, base_offset, index_bytes_max,
+            active=active, cache=index_cache, create=is_new, file_bytes=index_bytes,
         )  # fmt: skip
         time_index = TimeIndex.open(
-            handles, path(TIME_INDEX_SUFFIX), base_offset, index_bytes_max,
-            active=active, cache=index_cache, create=is_new,
+            handles, time_index_path, base_offset, index_bytes_max,
+            active=active, cache=index_cache, create=is_new, file_bytes=time_index_bytes,
         )  # fmt: skip
         return SegmentFiles(handles, directory, records, offset_index, time_index)
 

@@ -250,6 +250,15 @@ class FakeDisk:
         self.note("list_directory", path)
         return sorted(self._tree.directory(path).entries)
 
+    def file_sizes(self, path: Path) -> dict[str, int]:
+        self.note("list_directory", path)
+        directory = self._tree.directory(path)
+        return {
+            name: len(node.data)
+            for name, node in directory.entries.items()
+            if isinstance(node, Inode)
+        }
+
     def make_directory(self, path: Path) -> None:
         if self._tree.find(path) is not None:
             raise os_error(errno.EEXIST, path)
