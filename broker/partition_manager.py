@@ -8,22 +8,22 @@ the event loop's thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import structlog
 
 from broker.flusher import Flusher
+from broker.housekeeper import Housekeeper
 from broker.metrics import Metrics, PartitionSample
 from broker.partition import CommitDeadlines, Partition
 from broker.partition_table import PartitionTable, is_internal
-from broker.storage.housekeeping import Housekeeping, HousekeepingTask
+from broker.topic_locks import TopicLocks
 from broker.topic_registry import TopicEntry
-from broker.topic_settings import checked_settings, log_config
+from broker.topic_settings import altered_settings, checked_settings, log_config
 from broker.topic_store import TopicStore
 from protocol.error_codes import ErrorCode
 from protocol.errors import (
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from broker.storage.partition_log import PartitionLog
 
 _log = structlog.get_logger("tidelog.partitions")
-
-HOUSEKEEPING_INTERVAL_S: Final = 0.1
 
 
 class PartitionManager:
@@ -98,15 +96,14 @@ class PartitionManager:
         self._table = PartitionTable()
         self.is_draining = False
         """No request waits for anything new any more."""
-        self._changes: dict[str, _TopicLock] = {}
-        self._housekeeping: list[Housekeeping] = []
-        self._housekeeping_under_way: set[Future[None]] = set()
-        self._housekeeping_timer: asyncio.TimerHandle | None = None
+        self._locks = TopicLocks()
+        self._housekeeper = Housekeeper(loop, clock, self._threads, on_failure=self.flusher.fail)
         # What requests look up, bound once: see `PartitionTable`.
         self.partitions_by_topic = self._table.by_topic
         self.writable_partitions_by_topic = self._table.writable_by_topic
         self.partition_of = self._table.partition
         self.writable_partition = self._table.writable_partition
+        self.check_writable = self._table.check_writable
 
     def _executor(self, threads: int, name: str) -> Executor:
         executor = ThreadPoolExecutor(threads, name)
@@ -127,12 +124,11 @@ class PartitionManager:
             self._publish(topic, logs)
             self._warn_of_policy(topic)
         directories = self.store.directories.present
-        self._housekeeping = [Housekeeping(directory) for directory in directories]
         storage = self._metrics.storage
         storage.recovery_seconds = sum(each.summary.seconds for each in directories)
         storage.truncated_bytes = sum(each.summary.cut_bytes for each in directories)
         self._metrics.partition_samples = self.partition_samples
-        self._keep_house()
+        self._housekeeper.start(directories)
 
     def drain(self) -> None:
         """End all long polls, now and from now on: the broker is going to stop."""
@@ -147,13 +143,10 @@ class PartitionManager:
             OSError, StorageError: something could not be saved, now or (a failed sync) before.
         """
         self.is_draining = True
-        if self._housekeeping_timer is not None:
-            self._housekeeping_timer.cancel()
         try:
             clean = False
             try:
-                for future in self._housekeeping_under_way:
-                    await asyncio.wrap_future(future)
+                await self._housekeeper.stop()
                 await self.flusher.flush_all(partition.log for partition in self._table)
                 clean = True
             finally:
@@ -167,6 +160,7 @@ class PartitionManager:
 
     def _fail(self, error: OSError) -> None:
         """A sync failed: nothing is acknowledged or served any more, and the process ends."""
+        self._housekeeper.halt()
         self._table.fail_all()
         self._on_fatal(error)
 
@@ -206,7 +200,7 @@ class PartitionManager:
         Raises:
             StorageError, InvalidPartitionsError: as `create_topic`.
         """
-        async with self._changing(name):
+        async with self._locks.changing(name):
             if name not in self.store.entries:
                 await self._create(name, self._topics_config.default_partitions, {})
                 self._metrics.topics_auto_created += 1
@@ -229,7 +223,7 @@ class PartitionManager:
         _check_is_for_clients(name)
         checked = checked_settings(settings)
         log_config(checked, self.store.defaults)
-        async with self._changing(name):
+        async with self._locks.changing(name):
             if name in self.store.entries:
                 raise TopicAlreadyExistsError(f"topic {name} exists")
             await self._create(name, partition_count, checked)
@@ -264,7 +258,7 @@ class PartitionManager:
                 is not free before the next start.
         """
         _check_is_for_clients(name)
-        async with self._changing(name):
+        async with self._locks.changing(name):
             self.topic(name)
             entry = await self.store.begin_delete(name)
             partitions = [each for each in self._table.unpublish(name) if each is not None]
@@ -275,25 +269,53 @@ class PartitionManager:
             await self.store.finish_delete(entry)
         _log.info("topic deleted", topic=name)
 
+    async def alter_topic(self, name: str, changes: Mapping[str, str]) -> None:
+        """Change settings of a topic: durable, and in effect, on return.
+
+        Segments, flushes and appends follow at once, retention and the cleaner from their next
+        round on.
+
+        Args:
+            changes: As in `create_topic`; an empty text puts a setting back to the default. What
+                is not named stays as it is.
+
+        Raises:
+            InvalidTopicError: an illegal name, or an internal topic's.
+            UnknownTopicOrPartitionError: there is none of that name.
+            InvalidConfigError: an unknown setting, a value it cannot have, or settings that would
+                contradict each other; nothing has changed.
+            StorageError: the disk refused; nothing has changed.
+        """
+        _check_is_for_clients(name)
+        async with self._locks.changing(name):
+            entry = self.topic(name)
+            settings = altered_settings(entry.settings, changes)
+            log_config(settings, self.store.defaults)
+            await self.store.set_settings(name, settings)
+            self._use_config(name)
+            self._warn_of_policy(name)
+        _log.info("topic altered", topic=name, settings=settings)
+
+    def _use_config(self, name: str) -> None:
+        config = self.store.config_of(name)
+        for partition in self._table.by_topic.get(name.encode("ascii"), ()):
+            if partition is not None:
+                partition.log.update_config(config)
+
+    async def save_log_starts(self, partitions: Sequence[Partition]) -> None:
+        """Return when log starts that were moved are durable; their segments go soon.
+
+        Raises:
+            StorageError: they could not be saved; they may hold all the same.
+        """
+        await self._housekeeper.save_log_starts([partition.log for partition in partitions])
+
     def use_topic_defaults(self, topics: TopicsConfig) -> None:
         """Take over a changed table [topics] of the configuration."""
         self._topics_config = topics
         self.store.defaults = topics.log_config()
-        for partition in self._table:
-            partition.log.update_config(self.store.config_of(partition.topic))
-
-    @asynccontextmanager
-    async def _changing(self, name: str) -> AsyncIterator[None]:
-        """Let one change of a topic follow the other."""
-        lock = self._changes.setdefault(name, _TopicLock())
-        lock.users += 1
-        try:
-            async with lock.lock:
-                yield
-        finally:
-            lock.users -= 1
-            if not lock.users:
-                del self._changes[name]
+        for name in self.store.entries:
+            self._use_config(name)
 
     def _publish(self, topic: str, logs: Sequence[PartitionLog | None]) -> None:
         partitions: list[Partition | None] = []
@@ -317,36 +339,6 @@ class PartitionManager:
     def _write_durable_offsets(self, logs: Sequence[PartitionLog]) -> None:
         for directory in self.store.directories.present:
             directory.durable_offsets.write()
-
-    def _keep_house(self) -> None:
-        """Do what is due in the data directories, and come again."""
-        self._housekeeping_timer = self._loop.call_later(HOUSEKEEPING_INTERVAL_S, self._keep_house)
-        if self.flusher.failure is not None:
-            return
-        now_s = self._clock.monotonic()
-        for housekeeping in self._housekeeping:
-            task = housekeeping.due(now_s)
-            if task is not None:
-                future = self._threads.submit(self._run_housekeeping, housekeeping, task)
-                self._housekeeping_under_way = {
-                    each for each in (*self._housekeeping_under_way, future) if not each.done()
-                }
-
-    def _run_housekeeping(self, housekeeping: Housekeeping, task: HousekeepingTask) -> None:
-        """In a thread."""
-        failure: OSError | None = None
-        try:
-            task.run()
-        except OSError as error:
-            failure = error
-        except Exception:
-            _log.exception("housekeeping failed")
-        self._loop.call_soon_threadsafe(self._housekeeping_ran, housekeeping, failure)
-
-    def _housekeeping_ran(self, housekeeping: Housekeeping, failure: OSError | None) -> None:
-        housekeeping.done()
-        if failure is not None:
-            self.flusher.fail(failure)
 
     def partition_samples(self) -> Iterator[PartitionSample]:
         """Yield the numbers of every partition, topic by topic, for the metrics."""
@@ -381,17 +373,9 @@ class PartitionManager:
         return sentences
 
 
-class _TopicLock:
-    """A lock, and how many hold it or wait for it."""
-
-    __slots__ = ("lock", "users")
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.users = 0
-
-
 def _check_is_for_clients(name: str) -> None:
     check_topic_name(name)
     if is_internal(name):
-        raise InvalidTopicError(f"clients can neither create nor delete the internal topic {name}")
+        raise InvalidTopicError(
+            f"clients cannot create, change or delete the internal topic {name}"
+        )

@@ -81,11 +81,23 @@ class PartitionTable:
         """
         partitions = self.writable_by_topic.get(topic)
         if partitions is None:
-            if is_internal(topic):
-                raise InvalidTopicError("clients cannot write to internal topics")
-            if not is_topic_name(topic.decode("latin-1")):
-                raise InvalidTopicError("no topic may have that name")
+            self.check_writable(topic)
         return _member(partitions, topic, number)
+
+    def check_writable(self, topic: bytes) -> None:
+        """Check that clients may write to a topic.
+
+        Raises:
+            InvalidTopicError: an internal topic, or a name that no topic may have.
+            UnknownTopicOrPartitionError: no such topic.
+        """
+        if topic in self.writable_by_topic:
+            return
+        if is_internal(topic):
+            raise InvalidTopicError("clients cannot write to internal topics")
+        if not is_topic_name(topic.decode("latin-1")):
+            raise InvalidTopicError("no topic may have that name")
+        raise UnknownTopicOrPartitionError(f"there is no topic {_text(topic)}")
 
 
 def _member(partitions: Sequence[Partition | None] | None, topic: bytes, number: int) -> Partition:

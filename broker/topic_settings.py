@@ -169,7 +169,11 @@ def canonical_name(name: str) -> str:
     """
     dotted = name.strip().replace("_", ".")
     if dotted not in SETTINGS:
-        raise InvalidConfigError(f"there is no topic setting called {name[:100]!r}")
+        import difflib  # here, because a start does without
+
+        close = difflib.get_close_matches(dotted.lower()[:100], SETTINGS, n=1)
+        hint = f": did you mean {close[0]}?" if close else ""
+        raise InvalidConfigError(f"there is no topic setting called {name[:100]!r}{hint}")
     return dotted
 
 
@@ -208,6 +212,22 @@ def checked_settings(settings: Mapping[str, str]) -> dict[str, str]:
             raise InvalidConfigError(f"{name} is given twice")
         checked[name] = value_text(parse_value(name, text))
     return checked
+
+
+def altered_settings(settings: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """Return a topic's settings after `changes`, by canonical names; an empty text takes one out.
+
+    Raises:
+        InvalidConfigError: as `checked_settings`; of the settings before, too, if they are bad.
+    """
+    named: dict[str, str] = {}
+    for given, text in changes.items():
+        name = canonical_name(given)
+        if name in named:
+            raise InvalidConfigError(f"{name} is given twice")
+        named[name] = text
+    kept = {name: text for name, text in settings.items() if name not in named}
+    return checked_settings(kept | {name: text for name, text in named.items() if text.strip()})
 
 
 def log_config(settings: Mapping[str, str], defaults: LogConfig) -> LogConfig:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID, uuid4
 
+import msgspec
 import structlog
 
 from broker.data_directories import (
@@ -348,6 +349,15 @@ class TopicStore:
                         directory.context.handles.forget(path / name)
                         self._disk.unlink(path / name)
                     self._disk.remove_directory(path)
+
+    async def set_settings(self, name: str, settings: Mapping[str, str]) -> None:
+        """Replace the settings of a topic, durably; its logs are told by the caller.
+
+        Raises:
+            StorageError: the disk refused; nothing has changed.
+        """
+        await self._in_registry(self._registry.set_settings, name, settings)
+        self.entries[name] = msgspec.structs.replace(self.entries[name], settings=settings)
 
     async def begin_delete(self, name: str) -> TopicEntry:
         """Decide, durably, that a topic goes: from here on a restart finishes its deletion.

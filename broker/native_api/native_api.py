@@ -14,6 +14,7 @@ from broker.native_api.offsets import OffsetsHandler
 from broker.native_api.produce import ProduceHandler
 from broker.native_api.session import Handle, HandleRun, NativeSession
 from broker.native_api.step_runner import StepRunner
+from broker.native_api.topic_changes import TopicChangesHandler
 from broker.native_api.topics import TopicsHandler
 from protocol.native.request_types import RequestType
 
@@ -49,6 +50,7 @@ class NativeApi:
         self.runner = StepRunner(loop, executor, self.monotonic)
         produce, fetch = ProduceHandler(self), FetchHandler(self)
         offsets, topics = OffsetsHandler(self), TopicsHandler(self)
+        changes = TopicChangesHandler(self)
         handles: dict[RequestType, Handle] = {
             RequestType.PRODUCE: produce.produce,
             RequestType.FETCH: fetch.fetch,
@@ -56,9 +58,11 @@ class NativeApi:
             RequestType.MULTIPRODUCE: produce.multi_produce,
             RequestType.OFFSETS: offsets.offsets,
             RequestType.TOPICS: topics.topics,
-            RequestType.CREATE_TOPIC: topics.create_topic,
-            RequestType.DELETE_TOPIC: topics.delete_topic,
+            RequestType.CREATE_TOPIC: changes.create_topic,
+            RequestType.DELETE_TOPIC: changes.delete_topic,
             RequestType.APPEND_AT: produce.append_at,
+            RequestType.ALTER_TOPIC: changes.alter_topic,
+            RequestType.DELETE_RECORDS: changes.delete_records,
         }
         handles_runs: dict[RequestType, HandleRun] = {RequestType.PRODUCE: produce.produce_run}
         self._handlers = {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from broker.storage.segment import LogSegment
 
 _log = structlog.get_logger(__name__)
+
+CLOSED_SEGMENTS_MAX: Final = 64
+"""Of one log, in one go: closing takes some tens of microseconds each."""
 
 
 class UnlinkTask:
@@ -70,12 +75,13 @@ class DeletedSegments:
     have a hole. With the log start known, nothing below it is read, or comes back.
     """
 
-    __slots__ = ("_context", "_renamed", "_unrenamed", "is_settled")
+    __slots__ = ("_context", "_next_due_at", "_renamed", "_unrenamed", "is_settled")
 
     def __init__(self, context: LogContext) -> None:
         self._context = context
-        self._unrenamed: list[LogSegment] = []
+        self._unrenamed: deque[LogSegment] = deque()
         self._renamed: list[tuple[float, LogSegment, tuple[str, ...]]] = []
+        self._next_due_at = math.inf
         self.is_settled = True
         """No deleted segment can come back: the log start need not be known any more."""
 
@@ -96,6 +102,7 @@ class DeletedSegments:
     def _wait(self, segment: LogSegment, delay_ms: int, states: tuple[str, ...]) -> None:
         due_at = self._context.clock.monotonic() + delay_ms / 1000
         self._renamed.append((due_at, segment, states))
+        self._next_due_at = min(self._next_due_at, due_at)
         self.is_settled = False
 
     def _rename_or_wait(self, segment: LogSegment, delay_ms: int) -> None:
@@ -108,39 +115,53 @@ class DeletedSegments:
             )
             self._wait(segment, delay_ms, ("", DELETED_SUFFIX))
 
-    def rename_below(self, log_start_offset: int, delay_ms: int) -> None:
-        """Rename the segments that lie below a log start that is checkpointed, oldest first."""
-        ready = [each for each in self._unrenamed if each.base_offset < log_start_offset]
-        self._unrenamed = [each for each in self._unrenamed if each.base_offset >= log_start_offset]
-        for segment in ready:
-            self._rename_or_wait(segment, delay_ms)
+    def rename_below(self, log_start_offset: int, delay_ms: int, limit: int) -> int:
+        """Rename segments below a log start that is checkpointed, oldest first; return how many.
 
-    def rename_oldest(self, delay_ms: int) -> None:
+        Args:
+            limit: No more than so many.
+        """
+        renamed = 0
+        while self._unrenamed and renamed < limit:
+            if self._unrenamed[0].base_offset >= log_start_offset:
+                break
+            self._rename_or_wait(self._unrenamed.popleft(), delay_ms)
+            renamed += 1
+        return renamed
+
+    def rename_oldest(self, delay_ms: int) -> int:
         """Rename one segment without a checkpoint, which a full disk may refuse: the earlier one's
         renaming is made durable first, so that they can only come back newest first.
         """
+        if not self._unrenamed:
+            return 0
         segment = self._unrenamed[0]
         try:
             self._context.disk.sync_directory(segment.directory)
         except OSError as error:
             _log.warning("a deleted segment stays", segment=repr(segment), error=str(error))
-            return
-        del self._unrenamed[0]
-        self._rename_or_wait(segment, delay_ms)
-
-    @property
-    def has_unrenamed(self) -> bool:
-        """Whether a segment waits for the log start to be checkpointed."""
-        return bool(self._unrenamed)
+            return 0
+        self._rename_or_wait(self._unrenamed.popleft(), delay_ms)
+        return 1
 
     def take_due(self, now: float) -> list[Path]:
-        """Close the segments whose time has come; return their files, to be unlinked.
+        """Close segments whose time has come; return their files, to be unlinked.
 
         Args:
             now: Of the monotonic clock.
+
+        Returns:
+            Those of some segments, where many are due.
         """
-        due = [waiting for waiting in self._renamed if waiting[0] <= now]
-        self._renamed = [waiting for waiting in self._renamed if waiting[0] > now]
+        if now < self._next_due_at:
+            return []
+        due = [waiting for waiting in self._renamed if waiting[0] <= now][:CLOSED_SEGMENTS_MAX]
+        if len(due) == len(self._renamed):
+            self._renamed = []
+        else:
+            taken = set(map(id, due))
+            self._renamed = [waiting for waiting in self._renamed if id(waiting) not in taken]
+        self._next_due_at = min((waiting[0] for waiting in self._renamed), default=math.inf)
         paths: list[Path] = []
         for _, segment, states in due:
             abandon_segment(segment)
@@ -159,7 +180,8 @@ class DeletedSegments:
         """Close them all: the partition is being deleted."""
         for segment in (*self._unrenamed, *(each[1] for each in self._renamed)):
             abandon_segment(segment)
-        self._unrenamed, self._renamed = [], []
+        self._unrenamed.clear()
+        self._renamed, self._next_due_at = [], math.inf
 
     def __len__(self) -> int:
         return len(self._renamed)

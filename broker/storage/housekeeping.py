@@ -1,17 +1,19 @@
 """Housekeeping: what a data directory needs from time to time, whoever calls.
 
-Retention each `retention_check_ms`, some logs a turn; unlinking of what was deleted; checkpoints
-and the sync of the durable offsets each `checkpoint_interval_ms`, or earlier where a log asks.
-What decides happens on the event loop, what waits for a disk in a task for a thread.
+Retention each `retention_check_ms`, some segments a turn; unlinking of what was deleted;
+checkpoints and the sync of the durable offsets each `checkpoint_interval_ms`, or earlier where a
+log asks. What decides happens on the event loop, what waits for a disk in a task for a thread.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from broker.storage.deletion import rename_steps
 from protocol.errors import StorageError
 
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-RETENTION_LOGS_PER_TURN: Final = 50
-"""Some tens of microseconds each; the event loop goes on in between."""
+SEGMENTS_PER_TURN: Final = 16
+"""Deleted or looked at, some tens of microseconds each; the event loop goes on in between."""
 
 
 class HousekeepingTask:
@@ -65,24 +67,75 @@ class HousekeepingTask:
 class Housekeeping:
     """For one data directory. On the event loop's thread."""
 
-    __slots__ = ("_checkpoint_at", "_directory", "_out", "_retention_at", "_to_check")
+    __slots__ = (
+        "_checkpoint_at", "_directory", "_out", "_out_waiters", "_renamings", "_retention_at",
+        "_to_check", "_waiters",
+    )  # fmt: skip
 
     def __init__(self, directory: LogDirectory) -> None:
         """The first checkpoint is one interval away, the first retention check due at once."""
         self._directory = directory
         self._to_check: deque[PartitionLog] = deque()
+        self._renamings: deque[Iterator[None]] = deque()
         now = directory.context.clock.monotonic()
         self._retention_at = now
         self._checkpoint_at = now + directory.context.options.checkpoint_interval_ms / 1000
         self._out: HousekeepingTask | None = None
+        self._waiters: list[Callable[[bool], object]] = []
+        self._out_waiters: list[Callable[[bool], object]] = []
+
+    # --- on the loop --------------------------------------------------------------------------
+
+    def turn(self, now: float) -> bool:
+        """Do about a millisecond of what is due: retention, renames of what was deleted.
+
+        Args:
+            now: Of the monotonic clock. Call it some times a second.
+
+        Returns:
+            Whether more is due at once: call again soon, after something else had its turn.
+        """
+        if self._renamings:
+            try:
+                next(self._renamings[0])
+            except StopIteration:
+                self._renamings.popleft()
+        else:
+            self._check_retention(now)
+        return bool(self._renamings or self._to_check)
+
+    def check_soon(self, log: PartitionLog) -> None:
+        """Have retention look at a log before its next round."""
+        self._to_check.append(log)
+
+    def _check_retention(self, now: float) -> None:
+        if not self._to_check:
+            if now < self._retention_at:
+                return
+            self._retention_at = now + self._directory.context.options.retention_check_ms / 1000
+            self._to_check.extend(self._directory.logs.values())
+        now_ms = self._directory.context.clock.now_ms()
+        left = SEGMENTS_PER_TURN
+        while self._to_check and left > 0:
+            log, deleted = self._to_check[0], 0
+            try:
+                deleted = log.delete_old_segments(now_ms, left)
+            except StorageError as error:  # the others go on, this one the next time
+                _log.warning(
+                    "retention failed", partition=str(log.topic_partition), error=str(error)
+                )
+            if deleted < left:  # else it may have more of them
+                self._to_check.popleft()
+            left -= deleted + 1
+
+    # --- beside it ----------------------------------------------------------------------------
 
     def due(self, now: float) -> HousekeepingTask | None:
-        """Do what is quick, return what is slow; None: nothing, or the last task is still out.
+        """Return what is to be done in a thread; None: nothing, or the last task is still out.
 
         Args:
             now: Of the monotonic clock. Call it some times a second.
         """
-        self._check_retention(now)
         if self._out is not None:
             return None
         directory = self._directory
@@ -91,6 +144,7 @@ class Housekeeping:
         if now >= self._checkpoint_at or directory.context.is_checkpoint_due:
             self._checkpoint_at = now + directory.context.options.checkpoint_interval_ms / 1000
             checkpoint = directory.checkpoint_task()
+            self._out_waiters, self._waiters = self._waiters, []
             directory.durable_offsets.write()
             if directory.durable_offsets.needs_sync:
                 durable_offsets = directory.durable_offsets
@@ -107,29 +161,41 @@ class Housekeeping:
         if task.unlink is not None:
             self._directory.unlink_done(task.unlink)
         if task.checkpoint is not None:
-            self._directory.checkpoint_done(task.checkpoint)
+            self._renamings.append(rename_steps(self._directory.context, task.checkpoint))
+            waiters, self._out_waiters = self._out_waiters, []
+            for callback in waiters:
+                callback(task.checkpoint.is_written)
+
+    def checkpoint_soon(self, callback: Callable[[bool], object]) -> None:
+        """Have the offsets as they are now checkpointed with the next task.
+
+        Args:
+            callback: Is told, once, whether they are: on the loop's thread.
+        """
+        self._directory.context.is_checkpoint_due = True
+        self._waiters.append(callback)
+
+    @property
+    def has_waiters(self) -> bool:
+        """Whether somebody waits for the next task."""
+        return bool(self._waiters)
+
+    def give_up(self) -> None:
+        """There will be no further checkpoint: tell all who wait for one."""
+        waiters = self._out_waiters + self._waiters
+        self._out_waiters, self._waiters = [], []
+        for callback in waiters:
+            callback(False)
 
     def run_due(self, now: float) -> None:
         """Do everything that is due in place; for tools and tests. Errors as of the task."""
+        while self.turn(now):
+            pass
         task = self.due(now)
         if task is not None:
             try:
                 task.run()
             finally:
                 self.done()
-
-    def _check_retention(self, now: float) -> None:
-        if not self._to_check:
-            if now < self._retention_at:
-                return
-            self._retention_at = now + self._directory.context.options.retention_check_ms / 1000
-            self._to_check.extend(self._directory.logs.values())
-        now_ms = self._directory.context.clock.now_ms()
-        for _ in range(min(len(self._to_check), RETENTION_LOGS_PER_TURN)):
-            log = self._to_check.popleft()
-            try:
-                log.delete_old_segments(now_ms)
-            except StorageError as error:  # the others go on, this one the next time
-                _log.warning(
-                    "retention failed", partition=str(log.topic_partition), error=str(error)
-                )
+        while self.turn(now):
+            pass

@@ -20,6 +20,7 @@ import structlog
 from broker.clock import Clock
 from broker.storage.checkpoint import Checkpoints, CheckpointTask
 from broker.storage.deleted_segments import UnlinkTask
+from broker.storage.deletion import due_files, rename_steps
 from broker.storage.directory_identity import claim_directory
 from broker.storage.disk import Disk, Lock, replace_file, storage_errors
 from broker.storage.disk_guard import DiskGuard
@@ -304,10 +305,7 @@ class LogDirectory:
 
     def unlink_task(self, now: float) -> UnlinkTask | None:
         """Return what may be unlinked: segments after their delay (`now` is monotonic), logs."""
-        paths: list[Path] = []
-        for trimmer in self.context.deleting:
-            if trimmer.deleted:
-                paths += trimmer.deleted.take_due(now)
+        paths = due_files(self.context, now)
         directories, self._doomed = self._doomed, []
         if not paths and not directories:
             return None
@@ -326,14 +324,6 @@ class LogDirectory:
         self.context.bytes_since_checkpoint = 0
         return self.checkpoints.task(self.logs.values())
 
-    def checkpoint_done(self, task: CheckpointTask) -> None:
-        """A checkpoint task has run: rename the deleted segments below the log starts in it.
-
-        If it has failed, some all the same: on a full disk, deleting has to go on.
-        """
-        for trimmer in self.context.deleting:
-            trimmer.rename_deleted(task)
-
     def checkpoint(self) -> None:
         """Write the checkpoint files, in place.
 
@@ -342,7 +332,8 @@ class LogDirectory:
         """
         task = self.checkpoint_task()
         task.run()
-        self.checkpoint_done(task)
+        for _ in rename_steps(self.context, task):
+            pass
 
     def close(self, *, clean: bool = True) -> None:
         """Close all logs and give the directory back.

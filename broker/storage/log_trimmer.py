@@ -6,13 +6,21 @@ a log from which recovery makes the state before or after. The order of each cha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from broker.storage.deleted_segments import DeletedSegments, abandon_segment
 from broker.storage.disk import storage_errors, write_whole
-from broker.storage.retention import RetentionPlan, SegmentFacts, plan_retention
+from broker.storage.retention import (
+    DeletionReason,
+    RetentionPlan,
+    SegmentFacts,
+    needs_time,
+    plan_retention,
+    verdicts,
+)
 from protocol.errors import CorruptMessageError, OffsetOutOfRangeError, StorageError
 from protocol.identifiers import NO_TIMESTAMP
 from protocol.stored.file_names import CLEANED_SUFFIX
@@ -22,10 +30,14 @@ if TYPE_CHECKING:
     from broker.storage.log_context import LogContext
     from broker.storage.partition_log import PartitionLog
     from broker.storage.segment import LogSegment
+    from broker.storage.segments import Segments
 
 _log = structlog.get_logger(__name__)
 
-COPY_STEP_BYTES = 1024 * 1024
+COPY_STEP_BYTES: Final = 1024 * 1024
+
+SEGMENTS_MAX: Final = 1 << 31
+"""More than a log can have."""
 
 
 class LogTrimmer:
@@ -56,19 +68,15 @@ class LogTrimmer:
         self._context.is_checkpoint_due = True
         return True
 
-    def plan_retention(self, now_ms: int) -> RetentionPlan:
-        """Say for each segment why it is kept, or why it goes (R38); changes nothing.
+    def plan_retention(self, now_ms: int) -> tuple[tuple[SegmentFacts, ...], RetentionPlan]:
+        """Return what retention knows of each segment, and what it will do; changes nothing (R38).
 
         Raises:
             StorageError: a timestamp cannot be read.
         """
         log = self._log
-        segments = list(log.segments)
-        ends = [segment.base_offset for segment in segments[1:]] + [log.log_end_offset]
-        facts = [
-            self._facts(segment, end, now_ms) for segment, end in zip(segments, ends, strict=True)
-        ]
-        return plan_retention(
+        facts = tuple(self._facts(log.segments, now_ms, with_times=True))
+        plan = plan_retention(
             facts,
             log.config,
             log_start_offset=log.log_start_offset,
@@ -76,72 +84,115 @@ class LogTrimmer:
             durable_offset=log.durable_offset,
             now_ms=now_ms,
         )
+        return facts, plan
 
-    def _facts(self, segment: LogSegment, next_base_offset: int, now_ms: int) -> SegmentFacts:
-        try:
-            largest = segment.largest_timestamp()
-        except CorruptMessageError:
-            largest = NO_TIMESTAMP  # damaged: it ages by its file
-        needs_file_time = largest == NO_TIMESTAMP or largest > now_ms
-        return SegmentFacts(
-            base_offset=segment.base_offset,
-            next_base_offset=next_base_offset,
-            size_bytes=segment.size_bytes,
-            largest_timestamp_ms=largest,
-            modified_at_ms=segment.modification_time_ms() if needs_file_time else largest,
-            is_active=segment is self._log.active,
+    def _facts(
+        self, segments: Segments, now_ms: int, *, with_times: bool
+    ) -> Iterator[SegmentFacts]:
+        """Yield what retention must know of one segment after the other, oldest first.
+
+        Args:
+            with_times: Else the timestamps, which cost reads, are not looked for.
+        """
+        log = self._log
+        ends = (*segments.base_offsets[1:], log.log_end_offset)
+        for segment, end in zip(segments, ends, strict=True):
+            largest, modified = int(NO_TIMESTAMP), int(NO_TIMESTAMP)
+            if with_times and (end > log.log_start_offset or segment is log.active):
+                largest, modified = _times(segment, now_ms)
+            yield SegmentFacts(
+                base_offset=segment.base_offset,
+                next_base_offset=end,
+                size_bytes=segment.size_bytes,
+                largest_timestamp_ms=largest,
+                modified_at_ms=modified,
+                is_active=segment is log.active,
+            )
+
+    def _due(self, now_ms: int, limit: int) -> list[tuple[LogSegment, DeletionReason]]:
+        """Return the oldest segments that are due, up to `limit`, and why (R38).
+
+        Raises:
+            StorageError: the oldest one's timestamp cannot be read.
+        """
+        log = self._log
+        config, segments = log.config, log.segments
+        if not config.cleanup_policy.deletes and not (
+            len(segments) > 1 and segments.base_offsets[1] <= log.log_start_offset
+        ):
+            return []
+        found = verdicts(
+            self._facts(segments, now_ms, with_times=needs_time(config)),
+            config,
+            size_bytes=log.size_bytes if config.retention_bytes >= 0 else 0,
+            log_start_offset=log.log_start_offset,
+            high_watermark=log.high_watermark,
+            durable_offset=log.durable_offset,
+            now_ms=now_ms,
         )
+        due: list[tuple[LogSegment, DeletionReason]] = []
+        try:
+            for segment, verdict in zip(segments, found, strict=False):
+                if verdict.deletion is None or len(due) == limit:
+                    break
+                due.append((segment, verdict.deletion))
+        except StorageError:
+            if not due:
+                raise
+        return due
 
-    def delete_old_segments(self, now_ms: int) -> int:
-        """Remove the segments that retention says are due; return how many (R38, R39).
+    def delete_old_segments(self, now_ms: int, limit: int = SEGMENTS_MAX) -> int:
+        """Remove the oldest segments that retention says are due; return how many (R38, R39).
 
         They leave the list, and the log start moves; their files are renamed once that is
         checkpointed, and unlinked after `file_delete_delay_ms` (`deleted`).
+
+        Args:
+            limit: No more than so many; each costs some tens of microseconds.
 
         Raises:
             StorageError: a timestamp cannot be read, or the active segment cannot be rolled.
         """
         log = self._log
-        plan = self.plan_retention(now_ms)
-        count = len(plan.deletions)
-        if not count:
+        due = self._due(now_ms, limit)
+        if not due:
             return 0
-        if plan.roll_active:
+        if due[-1][0] is log.active:
             log.roll()
-        gone = list(log.segments)[:count]
-        log.segments = log.segments.without(*gone)
+        log.segments = log.segments.without_oldest(len(due))
         first = log.segments.base_offsets[0]
         if first > log.log_start_offset:
             log.log_start_offset = first
             log.raise_durable_offset(first)
-        for segment, verdict in zip(gone, plan.deletions, strict=True):
-            _log.info(
-                "segment deleted",
-                partition=str(log.topic_partition),
-                base_offset=segment.base_offset,
-                size_bytes=segment.size_bytes,
-                reason=str(verdict.deletion),
-            )
+        for segment, _ in due:
             log.damage.pop(segment.base_offset, None)
             self.deleted.add(segment)
+        _log.info(
+            "segments deleted",
+            partition=str(log.topic_partition),
+            base_offset=due[0][0].base_offset,
+            end_offset=first,
+            segments=len(due),
+            size_bytes=sum(segment.size_bytes for segment, _ in due),
+            reasons=sorted({str(reason) for _, reason in due}),
+        )
         self._context.deleting[self] = None
         self._context.is_checkpoint_due = True
-        return count
+        return len(due)
 
-    def rename_deleted(self, checkpoint: CheckpointTask) -> None:
-        """Rename what was deleted below a log start that will outlive a crash.
+    def rename_deleted(self, checkpoint: CheckpointTask, limit: int) -> int:
+        """Rename what was deleted below a log start that will outlive a crash; return how many.
 
         Args:
             checkpoint: It has run; if it could not be written, one segment goes only.
+            limit: No more than so many.
         """
-        if not self.deleted.has_unrenamed:
-            return
         log = self._log
         delay_ms = log.config.file_delete_delay_ms
-        if checkpoint.is_written:
-            self.deleted.rename_below(checkpoint.log_start_of(log.topic_partition), delay_ms)
-        else:
-            self.deleted.rename_oldest(delay_ms)
+        if not checkpoint.is_written:
+            return self.deleted.rename_oldest(delay_ms)
+        log_start = checkpoint.log_start_of(log.topic_partition)
+        return self.deleted.rename_below(log_start, delay_ms, limit)
 
     # --- the end ------------------------------------------------------------------------------
 
@@ -260,3 +311,17 @@ class LogTrimmer:
         shorter.rebuild_indexes()
         log.segments = log.segments.replaced([segment], [shorter])
         return shorter
+
+
+def _times(segment: LogSegment, now_ms: int) -> tuple[int, int]:
+    """Return largest timestamp and modification time; the latter only where it counts.
+
+    Raises:
+        StorageError: the segment cannot be read.
+    """
+    try:
+        largest = segment.largest_timestamp()
+    except CorruptMessageError:
+        largest = NO_TIMESTAMP  # damaged: it ages by its file
+    needs_file_time = largest == NO_TIMESTAMP or largest > now_ms
+    return largest, segment.modification_time_ms() if needs_file_time else largest

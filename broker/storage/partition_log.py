@@ -22,7 +22,7 @@ from broker.storage.log_appender import LogAppender
 from broker.storage.log_config import FlushPolicy, LogConfig
 from broker.storage.log_listener import LogListener, NullListener
 from broker.storage.log_reader import LogReader, ReadLimit
-from broker.storage.log_trimmer import LogTrimmer
+from broker.storage.log_trimmer import SEGMENTS_MAX, LogTrimmer
 from broker.storage.offset_metadata import FetchData, LogOffsetMetadata
 from broker.storage.segment import LogSegment
 from broker.storage.unflushed import Unflushed
@@ -252,9 +252,9 @@ class PartitionLog:
         self.check_open()
         return self.trimmer.advance_log_start(offset)
 
-    def delete_old_segments(self, now_ms: int) -> int:
+    def delete_old_segments(self, now_ms: int, limit: int = SEGMENTS_MAX) -> int:
         """Remove the segments that are due; return how many (R38); see `LogTrimmer`."""
-        return 0 if self.refusal else self.trimmer.delete_old_segments(now_ms)
+        return 0 if self.refusal else self.trimmer.delete_old_segments(now_ms, limit)
 
     def truncate_to(self, offset: int) -> int:
         """Cut everything at or above `offset`; return the new LEO; see `LogTrimmer`."""

@@ -1,13 +1,13 @@
 """Retention: which segments of a log go, and why. Pure: facts in, a plan out (R38).
 
 Segments go oldest first and without a gap, so that a log stays one run of offsets: the first one
-that must stay keeps all that follow. Carrying a plan out is `partition_log`'s part.
+that must stay keeps all that follow. Carrying it out is `log_trimmer`'s part.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -31,6 +31,7 @@ class KeepReason(enum.StrEnum):
     UNFLUSHED = "not flushed"
     OLDER_STAYS = "an older segment stays"
     EMPTY_ACTIVE = "active and empty"
+    BEING_CLEANED = "being compacted"
 
 
 class SegmentFacts(msgspec.Struct, frozen=True):
@@ -44,6 +45,8 @@ class SegmentFacts(msgspec.Struct, frozen=True):
     """Of its records; the file's modification time where they have none (R20)."""
     modified_at_ms: int
     is_active: bool = False
+    is_being_cleaned: bool = False
+    """The cleaner reads it, and may put another in its place."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -76,19 +79,45 @@ def plan_retention(
     durable_offset: int,
     now_ms: int,
 ) -> RetentionPlan:
-    """Say for each segment whether it goes (R38).
+    """Say for each segment of a log whether it goes; see `verdicts`."""
+    found = tuple(
+        verdicts(
+            segments,
+            config,
+            size_bytes=sum(segment.size_bytes for segment in segments),
+            log_start_offset=log_start_offset,
+            high_watermark=high_watermark,
+            durable_offset=durable_offset,
+            now_ms=now_ms,
+        )
+    )
+    return RetentionPlan(found, roll_active=all(each.deletion is not None for each in found))
+
+
+def verdicts(
+    segments: Iterable[SegmentFacts],
+    config: LogConfig,
+    *,
+    size_bytes: int,
+    log_start_offset: int,
+    high_watermark: int,
+    durable_offset: int,
+    now_ms: int,
+) -> Iterator[Verdict]:
+    """Say for one segment after the other whether it goes (R38).
 
     By log start under every cleanup policy, by time and size only where the policy deletes. Never
-    one above the high watermark, never one with unflushed bytes, never an empty active one.
+    one above the high watermark, never one with unflushed bytes, never an empty active one, never
+    one that the cleaner is at. Each segment is looked at when its verdict is asked for: who only
+    wants those that go, stops at the first that stays.
 
     Args:
         segments: All segments of the log, oldest first; the last one is active.
+        size_bytes: Of all of them.
         now_ms: The wall clock.
     """
-    verdicts: list[Verdict] = []
-    bytes_left = sum(segment.size_bytes for segment in segments)
+    bytes_left = size_bytes
     older_stays = False
-    roll_active = False
     for segment in segments:
         deletion = _deletion_reason(segment, config, log_start_offset, bytes_left, now_ms)
         keep = _keep_reason(segment, high_watermark, durable_offset) if deletion else None
@@ -98,12 +127,15 @@ def plan_retention(
             keep = KeepReason.OLDER_STAYS
         if keep is None:
             bytes_left -= segment.size_bytes
-            roll_active = segment.is_active
-            verdicts.append(Verdict(segment.base_offset, deletion, None))
+            yield Verdict(segment.base_offset, deletion, None)
         else:
             older_stays = True
-            verdicts.append(Verdict(segment.base_offset, None, keep))
-    return RetentionPlan(tuple(verdicts), roll_active)
+            yield Verdict(segment.base_offset, None, keep)
+
+
+def needs_time(config: LogConfig) -> bool:
+    """Whether a segment's age counts at all."""
+    return config.cleanup_policy.deletes and config.retention_ms >= 0
 
 
 def _deletion_reason(
@@ -118,13 +150,16 @@ def _deletion_reason(
         return DeletionReason.LOG_START
     if not config.cleanup_policy.deletes:
         return None
-    if config.retention_ms >= 0 and now_ms - retention_time_ms(segment, now_ms) > (
-        config.retention_ms
-    ):
+    if needs_time(config) and now_ms >= time_due_at_ms(segment, config, now_ms):
         return DeletionReason.TIME
     if config.retention_bytes >= 0 and bytes_left - segment.size_bytes >= config.retention_bytes:
         return DeletionReason.SIZE
     return None
+
+
+def time_due_at_ms(segment: SegmentFacts, config: LogConfig, now_ms: int) -> int:
+    """Return when `retention_ms`, which must be set, makes the segment due."""
+    return retention_time_ms(segment, now_ms) + config.retention_ms + 1
 
 
 def retention_time_ms(segment: SegmentFacts, now_ms: int) -> int:
@@ -145,6 +180,8 @@ def _keep_reason(
     """Return what forbids the deletion of a segment that is due."""
     if segment.is_active and segment.size_bytes == 0:
         return KeepReason.EMPTY_ACTIVE
+    if segment.is_being_cleaned:
+        return KeepReason.BEING_CLEANED
     if segment.next_base_offset > high_watermark:
         return KeepReason.ABOVE_HIGH_WATERMARK
     if segment.next_base_offset > durable_offset:

@@ -94,6 +94,14 @@ class Segments:
         identities = {id(segment) for segment in gone}
         return Segments(each for each in self._segments if id(each) not in identities)
 
+    def without_oldest(self, count: int) -> Segments:
+        """Return a list that lacks the `count` oldest segments; cheap, however many there are."""
+        left = Segments()
+        left._segments = self._segments[count:]
+        left._base_offsets = self._base_offsets[count:]
+        left.active = self.active if left._segments else None
+        return left
+
     def replaced(self, old: Iterable[LogSegment], new: Iterable[LogSegment]) -> Segments:
         """Return a list that has `new` in the place of `old` (compaction, R31).
 

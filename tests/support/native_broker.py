@@ -16,7 +16,7 @@ from broker.partition import Partition
 from broker.partition_manager import PartitionManager
 from broker.topic_registry import IN_MEMORY
 from protocol.identifiers import Buffer
-from protocol.native import requests, responses
+from protocol.native import requests, responses, topic_changes
 from protocol.native.responses import MessageSetSend, ProduceResponse
 from protocol.record_batch import Record
 from protocol.record_batch_builder import build_batch
@@ -112,6 +112,10 @@ class Sent:
     @property
     def topics(self) -> tuple[int, list[responses.TopicDescription]]:
         return responses.decode_topics_response(self.frame)
+
+    @property
+    def deleted(self) -> tuple[int, list[topic_changes.DeletedRecords]]:
+        return topic_changes.decode_delete_records_response(self.frame)
 
     @property
     def status(self) -> tuple[int, str]:

@@ -14,7 +14,7 @@ import pytest
 
 from protocol.error_codes import ErrorCode
 from protocol.legacy_message_set_builder import build_entry
-from protocol.native import requests
+from protocol.native import requests, topic_changes
 from protocol.native.request_types import RequestType
 from protocol.record_batch import Record
 from protocol.record_batch_builder import build_batch
@@ -444,6 +444,9 @@ MISSING: dict[RequestType, Callable[[NativeBroker], int]] = {
     RequestType.TOPICS: lambda broker: (
         broker.send(requests.encode_topics(["logs"])).topics[1][0].partitions[1].error
     ),
+    RequestType.DELETE_RECORDS: lambda broker: (
+        broker.send(topic_changes.encode_delete_records("logs", [(1, -1)])).deleted[1][0].error
+    ),
 }
 
 
@@ -591,6 +594,119 @@ def disk_refuses_deletion() -> int:
 cell(RequestType.DELETE_TOPIC, ErrorCode.KAFKA_STORAGE_ERROR, "rename", disk_refuses_deletion)
 
 
+def alter_cell(
+    code: ErrorCode,
+    name: str,
+    topic: str | bytes = "logs",
+    topic_settings: dict[str, str] | None = None,
+    *,
+    before: dict[str, str] | None = None,
+) -> None:
+    """A change that must be refused as a whole: with it stands one that is fine."""
+    changes = {"retention.ms": "5", **(topic_settings or {})}
+
+    def run() -> int:
+        with NativeBroker() as broker:
+            broker.create_topic("logs", settings=before)
+            request = topic_changes.encode_alter_topic(topic, changes)
+            error, message = broker.send(request).status
+            assert message
+            assert broker.manager.topic("logs").settings == (before or {})
+            assert broker.partition("logs").log.config.retention_ms != 5
+            return error
+
+    cell(RequestType.ALTER_TOPIC, code, name, run)
+
+
+alter_cell(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic", "nowhere")
+alter_cell(ErrorCode.INVALID_TOPIC, "illegal name", "../etc")
+alter_cell(ErrorCode.INVALID_TOPIC, "not UTF-8", b"\xff")
+alter_cell(ErrorCode.INVALID_TOPIC, "internal topic", "__consumer_offsets")
+alter_cell(ErrorCode.INVALID_CONFIG, "unknown", topic_settings={"retention.years": "1"})
+alter_cell(ErrorCode.INVALID_CONFIG, "unknown, put back", topic_settings={"retention.years": ""})
+alter_cell(ErrorCode.INVALID_CONFIG, "value", topic_settings={"segment.bytes": "much"})
+alter_cell(ErrorCode.INVALID_CONFIG, "out of range", topic_settings={"segment.bytes": "0"})
+alter_cell(ErrorCode.INVALID_CONFIG, "twice, under two names", topic_settings={"retention_ms": "2"})
+alter_cell(
+    ErrorCode.INVALID_CONFIG,
+    "against what is set already",
+    topic_settings={"min.compaction.lag.ms": "11"},
+    before={"max.compaction.lag.ms": "10"},
+)
+
+
+def registry_refuses_alteration() -> int:
+    with NativeBroker() as broker:
+        broker.create_topic("logs")
+        connection = broker.manager.store._registry._connection
+        connection.execute("PRAGMA query_only = ON")
+        request = topic_changes.encode_alter_topic("logs", {"retention.ms": "5"})
+        error, message = broker.send(request).status
+        assert "registry" in message
+        assert broker.partition("logs").log.config.retention_ms != 5
+        connection.execute("PRAGMA query_only = OFF")
+        assert broker.send(request).status == (0, "")
+        return error
+
+
+cell(
+    RequestType.ALTER_TOPIC,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    "registry",
+    registry_refuses_alteration,
+)
+
+
+def delete_records_cell(
+    code: ErrorCode, name: str, partition: int = 0, offset: int = -1, topic: str | bytes = "logs"
+) -> None:
+    """Refused for itself, or as a whole where the topic cannot be written to."""
+
+    def run() -> int:
+        with NativeBroker() as broker:
+            broker.create_topic("logs")
+            broker.produce("logs", batch(b"a", b"b"), acks=-1)
+            request = topic_changes.encode_delete_records(topic, [(partition, offset)])
+            outer, results = broker.send(request).deleted
+            assert broker.partition("logs").log.log_start_offset == 0
+            if topic != "logs":
+                assert results == []
+                return outer
+            assert [(each.partition, each.log_start_offset) for each in results] == [
+                (partition, -1)
+            ]
+            return results[0].error
+
+    cell(RequestType.DELETE_RECORDS, code, name, run)
+
+
+delete_records_cell(ErrorCode.OFFSET_OUT_OF_RANGE, "above the high watermark", offset=3)
+delete_records_cell(ErrorCode.OFFSET_OUT_OF_RANGE, "negative", offset=-2)
+delete_records_cell(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "partition", partition=1)
+delete_records_cell(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "negative partition", partition=-1)
+delete_records_cell(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic", topic="nowhere")
+delete_records_cell(ErrorCode.INVALID_TOPIC, "internal topic", topic="__consumer_offsets")
+delete_records_cell(ErrorCode.INVALID_TOPIC, "illegal name", topic="no/such")
+
+
+def log_start_not_saved() -> int:
+    with NativeBroker() as broker:
+        broker.create_topic("logs")
+        broker.produce("logs", batch(b"a", b"b"), acks=-1)
+        full = OSError(errno.ENOSPC, "No space left on device")
+        broker.disk.fail("write", full, path_suffix="checkpoint.tmp")
+        request = topic_changes.encode_delete_records("logs", [(0, 1), (7, 1)])
+        outer, results = broker.send(request).deleted
+        assert [tuple(each) for each in results] == [(0, 56, -1), (7, 3, -1)]
+        again = broker.send(request).deleted[1][0]
+        assert tuple(again) == (0, 0, 1)  # space is back
+        assert outer == 0
+        return results[0].error
+
+
+cell(RequestType.DELETE_RECORDS, ErrorCode.KAFKA_STORAGE_ERROR, "not saved", log_start_not_saved)
+
+
 # --- more entries than a request may have ---------------------------------------------------------
 
 
@@ -605,6 +721,9 @@ def too_many(request_type: RequestType) -> int:
             entries = [("logs", 0, 0, 100)] * 2
             sent = broker.send(requests.encode_multi_fetch(1_000, 1, 1_000, 2, entries))
             assert sent.multi_fetched == (42, [])
+        elif request_type is RequestType.DELETE_RECORDS:
+            sent = broker.send(topic_changes.encode_delete_records("logs", [(0, -1)] * 2))
+            assert sent.deleted == (42, [])
         else:
             sent = broker.send(requests.encode_topics(["logs", "logs"]))
             assert sent.topics == (42, [])
@@ -613,7 +732,12 @@ def too_many(request_type: RequestType) -> int:
         return sent.error
 
 
-for asking in (RequestType.MULTIPRODUCE, RequestType.MULTIFETCH, RequestType.TOPICS):
+for asking in (
+    RequestType.MULTIPRODUCE,
+    RequestType.MULTIFETCH,
+    RequestType.TOPICS,
+    RequestType.DELETE_RECORDS,
+):
     cell(asking, ErrorCode.INVALID_REQUEST, "entries", lambda t=asking: too_many(t))
 
 

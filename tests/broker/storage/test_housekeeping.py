@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 
 import msgspec
 import pytest
 
+from broker.storage.deletion import RENAMED_SEGMENTS_PER_STEP
 from broker.storage.durable_offsets import read_durable_offsets
-from broker.storage.housekeeping import Housekeeping
+from broker.storage.housekeeping import SEGMENTS_PER_TURN, Housekeeping
 from broker.storage.storage_options import StorageOptions
 from protocol.identifiers import TopicPartition
 from tests.support.log_storage import ROOT, SMALL_SEGMENTS, TOPIC_ID, LogStorage, batch
@@ -117,12 +119,88 @@ def test_given_many_logs_when_retention_is_due_then_it_is_done_in_turns():
     storage.clock.advance(ms=2_000)
 
     remaining = []
-    for _ in range(4):
-        housekeeping.run_due(now(storage))
+    has_more = True
+    while has_more:
+        has_more = housekeeping.turn(now(storage))
         logs = storage.directory.logs.values()
         remaining.append(sum(log.log_start_offset == 0 for log in logs))
 
-    assert remaining == [71, 21, 0, 0]
+    deleted = [before - after for before, after in itertools.pairwise([121, *remaining])]
+    assert sum(deleted) == 121
+    assert max(deleted) <= SEGMENTS_PER_TURN
+    assert len(deleted) > 121 // SEGMENTS_PER_TURN
+
+
+def test_given_a_log_of_many_segments_when_they_are_due_then_they_go_in_turns():
+    """R38, R39: neither deleting nor renaming thousands of files holds up the loop."""
+    storage = LogStorage(RETAINING)
+    for _ in range(400):
+        storage.append(b"x")
+    storage.flush()
+    housekeeping = Housekeeping(storage.directory)
+    storage.clock.advance(ms=2_000)
+
+    counts = [len(storage.log.segments)]
+    while housekeeping.turn(now(storage)):
+        counts.append(len(storage.log.segments))
+        housekeeping.check_soon(storage.log)  # asking twice does no harm
+    assert counts[0] == 100
+    assert storage.log.segments.base_offsets == (400,)
+    assert max(a - b for a, b in itertools.pairwise(counts)) <= SEGMENTS_PER_TURN
+
+    task = housekeeping.due(now(storage))
+    assert task is not None
+    task.run()
+    housekeeping.done()
+    renamed = [0]
+    while renamed[-1] < 100:
+        housekeeping.turn(now(storage))
+        renamed.append(sum(name.endswith(".log.deleted") for name in storage.names()))
+    assert max(b - a for a, b in itertools.pairwise(renamed)) <= RENAMED_SEGMENTS_PER_STEP
+
+    storage.clock.advance(ms=storage.config.file_delete_delay_ms)
+    for _ in range(2):  # not all are closed at once
+        housekeeping.run_due(now(storage))
+    assert not [name for name in storage.names() if name.endswith(".deleted")]
+
+
+def test_given_a_log_to_be_looked_at_soon_when_it_is_then_before_the_next_round():
+    """What delete-records frees goes at once, not up to five minutes later."""
+    storage, housekeeping = started(SMALL_SEGMENTS)
+    housekeeping.run_due(now(storage))
+    storage.log.advance_log_start(8)
+    housekeeping.run_due(now(storage))
+    assert len(storage.log.segments) == 3
+
+    housekeeping.check_soon(storage.log)
+    housekeeping.run_due(now(storage))
+
+    assert storage.log.segments.base_offsets == (8,)
+
+
+def test_given_somebody_who_waits_when_the_offsets_are_checkpointed_then_it_is_said_whether():
+    storage, housekeeping = started()
+    said: list[bool] = []
+    storage.log.advance_log_start(5)
+    housekeeping.checkpoint_soon(said.append)
+    task = housekeeping.due(now(storage))
+    assert task is not None
+    storage.log.advance_log_start(6)
+    housekeeping.checkpoint_soon(said.append)  # this one is of the next task
+    assert said == []
+
+    task.run()
+    housekeeping.done()
+    assert said == [True]
+    assert b"tide 0 5" in storage.disk.read_file(ROOT / "log-start-offset-checkpoint")
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    storage.disk.fail("write", full, path_suffix="checkpoint.tmp")
+    housekeeping.run_due(now(storage))
+    assert said == [True, False]
+
+    housekeeping.checkpoint_soon(said.append)
+    housekeeping.give_up()
+    assert said == [True, False, False]
 
 
 def test_given_a_full_disk_when_checkpointing_then_the_next_round_makes_up_for_it():

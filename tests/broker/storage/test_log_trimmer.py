@@ -9,6 +9,7 @@ from random import Random
 import msgspec
 import pytest
 
+from broker.storage.deletion import rename_steps
 from broker.storage.log_config import FlushPolicy
 from broker.storage.log_reader import ReadLimit
 from protocol.errors import OffsetOutOfRangeError, StorageError
@@ -126,7 +127,7 @@ def test_given_a_rename_that_fails_when_retention_runs_then_the_log_goes_on_with
     storage.clock.advance(ms=2_000)
 
     storage.log.delete_old_segments(storage.clock.now_ms())
-    storage.directory.checkpoint_done(storage.directory.checkpoint_task())
+    list(rename_steps(storage.directory.context, storage.directory.checkpoint_task()))
 
     assert storage.log.segments.base_offsets == (9,)
     assert storage.append(b"9") == 9
