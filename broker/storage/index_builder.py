@@ -19,6 +19,7 @@ class IndexBuilder:
         "_last_indexed_position",
         "_offset_index",
         "_time_index",
+        "_were_active",
         "largest_timestamp",
         "offset_of_largest_timestamp",
     )
@@ -26,7 +27,8 @@ class IndexBuilder:
     def __init__(
         self, offset_index: OffsetIndex, time_index: TimeIndex, index_interval_bytes: int
     ) -> None:
-        """Empty the indexes, which thereby get their full size."""
+        """Empty the indexes; `finish` puts the files right of those that are active now."""
+        self._were_active = offset_index.is_active
         self._full_sizes = offset_index.size_bytes_max, time_index.size_bytes_max
         offset_index.reset()
         time_index.reset()
@@ -52,14 +54,14 @@ class IndexBuilder:
         if last_offset <= self._last_indexed_offset or not position:
             return  # an offset that goes back is the log's fault, not ours
         if self._offset_index.is_full:  # today's size may be less than that of yesterday
-            self._offset_index.resize(2 * self._offset_index.size_bytes_max + 1024)
+            self._offset_index.limit_to(2 * self._offset_index.size_bytes_max + 1024)
         self._offset_index.append(last_offset, position)
         self._add_time_entry()
         self._last_indexed_position, self._last_indexed_offset = position, last_offset
 
     def _add_time_entry(self) -> None:
         if self._time_index.is_full:
-            self._time_index.resize(2 * self._time_index.size_bytes_max + 1024)
+            self._time_index.limit_to(2 * self._time_index.size_bytes_max + 1024)
         self._time_index.append(self.largest_timestamp, self.offset_of_largest_timestamp)
 
     def finish(self, end_position: int) -> int:
@@ -68,5 +70,7 @@ class IndexBuilder:
         for index, size_bytes in zip(
             (self._offset_index, self._time_index), self._full_sizes, strict=True
         ):
-            index.resize(size_bytes)
+            index.limit_to(size_bytes)
+            if self._were_active:
+                index.settle()
         return end_position - self._last_indexed_position

@@ -42,6 +42,7 @@ class IndexFile(abc.ABC):
         "_cache",
         "_handles",
         "_is_dirty",
+        "_is_stale",
         "_written_entries",
         "active_entries",
         "base_offset",
@@ -70,6 +71,7 @@ class IndexFile(abc.ABC):
         """All entries of an active index; None of a sealed one."""
         self._written_entries = 0
         self._is_dirty = False  # entries were written or cut since the last sync
+        self._is_stale = False  # the file holds what `reset` dropped
 
     @classmethod
     def open(
@@ -95,6 +97,7 @@ class IndexFile(abc.ABC):
         index = cls(handles, path, base_offset, size_bytes_max, cache)
         if create:
             index.reset()
+            index.settle()
         elif active:
             index.activate()
         elif file_bytes is None:
@@ -211,6 +214,9 @@ class IndexFile(abc.ABC):
         try:
             file = self._handles.get(self.path, create=True)
             self._is_dirty = True
+            if self._is_stale:
+                file.truncate(0)
+                self._is_stale = False
             write_whole(file, [data], start * self.ENTRY_BYTES)
         except OSError as error:
             self._write_failed(error)
@@ -229,6 +235,7 @@ class IndexFile(abc.ABC):
             if file.size() != keep_bytes:
                 self._is_dirty = True
                 file.truncate(keep_bytes)
+            self._is_stale = False
             if size_bytes != keep_bytes:
                 file.truncate(size_bytes)
         except OSError as error:
@@ -252,21 +259,33 @@ class IndexFile(abc.ABC):
             self.resize(self.size_bytes_max)
 
     def reset(self) -> None:
-        """Become an active, empty index of full size, to be filled from the log."""
+        """Become an active, empty index, to be filled from the log, then settled or sealed.
+
+        The file is left as it is until then: of a thousand logs that recover, most have an index
+        that is as empty afterwards as it was.
+        """
         self._cache.forget(self)
         self.active_entries = IndexEntries(*self._decode(b""))
         self._written_entries = 0
         self.needs_rebuild = False
-        self._set_file_size(self.size_bytes_max, keep_bytes=0)
+        self._is_stale = True
+
+    def limit_to(self, size_bytes: int) -> None:
+        """Let an active index become so large; never smaller than its entries."""
+        entries = self.active_entries
+        assert entries is not None, "limit of the index of a sealed segment"
+        self.entries_max = max(size_bytes // self.ENTRY_BYTES, len(entries.keys))
+        self.size_bytes_max = self.entries_max * self.ENTRY_BYTES
+
+    def settle(self) -> None:
+        """Give the file of an active index its full size (R13)."""
+        written_bytes = self._written_entries * self.ENTRY_BYTES
+        self._set_file_size(self.size_bytes_max, keep_bytes=written_bytes)
 
     def resize(self, size_bytes: int) -> None:
         """Give the file of an active index another full size; never below its entries (R16)."""
-        entries = self.active_entries
-        assert entries is not None, "resize of the index of a sealed segment"
-        self.entries_max = max(size_bytes // self.ENTRY_BYTES, len(entries.keys))
-        self.size_bytes_max = self.entries_max * self.ENTRY_BYTES
-        written_bytes = self._written_entries * self.ENTRY_BYTES
-        self._set_file_size(self.size_bytes_max, keep_bytes=written_bytes)
+        self.limit_to(size_bytes)
+        self.settle()
 
     def truncate_to_entries(self, count: int) -> None:
         """Keep the first `count` entries of an active index; its file keeps its full size (R16)."""
