@@ -2,24 +2,130 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+from protocol.errors import CorruptMessageError
 
 
 class Damage(NamedTuple):
-    """What recovery found below the durable offset. Never cut: an operator decides about it."""
+    """One wound: bad bytes below the durable offset, or promised offsets that are not there.
+
+    Never cut: an operator decides about it. Plain values, so that it can come from another process.
+    """
 
     segment_base_offset: int
     position: int
-    """Of the first bad byte in the segment's log file."""
+    """Of the first bad byte in the segment's log file; its size where offsets are missing."""
+    end_position: int
+    """Where the next sound batch begins; the file's end if there is none in it."""
     first_offset: int
     """The first offset that cannot be read."""
     next_offset: int
-    """The first offset after it that can."""
+    """The first offset after it that can; `first_offset` where no offset is missing."""
     fault: str
     """What is wrong there."""
 
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes are bad; 0 where they are gone."""
+        return self.end_position - self.position
+
+    def holds(self, offset: int) -> bool:
+        """Whether the offset is one of those that cannot be read."""
+        return self.first_offset <= offset < self.next_offset
+
+    def touches(self, other: Damage) -> bool:
+        """Whether two wounds of one segment are, in part, the same."""
+        if self.segment_base_offset != other.segment_base_offset:
+            return False
+        if (self.position, self.end_position) == (other.position, other.end_position):
+            return True
+        return self.position < other.end_position and other.position < self.end_position
+
+    def joined(self, other: Damage) -> Damage:
+        """Return one wound that covers two which touch."""
+        return self._replace(
+            position=min(self.position, other.position),
+            end_position=max(self.end_position, other.end_position),
+            first_offset=min(self.first_offset, other.first_offset),
+            next_offset=max(self.next_offset, other.next_offset),
+        )
+
     def __str__(self) -> str:
+        if self.first_offset == self.next_offset:
+            return (
+                f"{self.size_bytes} bytes before offset {self.next_offset} are no part of the log "
+                f"({self.fault})"
+            )
         return (
             f"offsets {self.first_offset} to {self.next_offset - 1} are damaged ({self.fault}); "
             f"the next good offset is {self.next_offset}"
         )
+
+
+class DamageFoundError(CorruptMessageError):
+    """A look-up has met bad bytes that nobody knew of. Not for clients: the log takes note of it
+    (`PartitionLog.add_damage`) and reads again."""
+
+    def __init__(self, damage: Damage) -> None:
+        super().__init__(damage.position, str(damage))
+        self.damage = damage
+
+    def __reduce__(self) -> tuple[type[DamageFoundError], tuple[Damage]]:
+        return type(self), (self.damage,)
+
+
+class LogDamage:
+    """All wounds of one log that are known, in the order of offsets."""
+
+    __slots__ = ("_by_segment",)
+
+    def __init__(self, wounds: Iterable[Damage] = ()) -> None:
+        self._by_segment: dict[int, tuple[Damage, ...]] = {}
+        for each in wounds:
+            self.add(each)
+
+    def add(self, damage: Damage) -> bool:
+        """Take note of a wound; return whether it says anything new.
+
+        One that touches others becomes one with them.
+        """
+        base_offset = damage.segment_base_offset
+        known = self._by_segment.get(base_offset, ())
+        touching = [each for each in known if each.touches(damage)]
+        for each in touching:
+            damage = each.joined(damage)
+        if damage in touching:
+            return False
+        others = [each for each in known if each not in touching]
+        ordered = sorted([*others, damage], key=lambda each: (each.position, each.first_offset))
+        self._by_segment[base_offset] = tuple(ordered)
+        return True
+
+    def of_segment(self, base_offset: int) -> tuple[Damage, ...]:
+        """Return the wounds of one segment, in the order of the file."""
+        return self._by_segment.get(base_offset, ())
+
+    def forget(self, base_offset: int) -> None:
+        """The segment was deleted, its wounds with it."""
+        self._by_segment.pop(base_offset, None)
+
+    def pop(self, base_offset: int, _: None = None) -> None:
+        """As `forget`."""
+        self.forget(base_offset)
+
+    @property
+    def first_segment(self) -> int | None:
+        """The base offset of the oldest segment that has a wound; None without any."""
+        return min(self._by_segment, default=None)
+
+    def __iter__(self) -> Iterator[Damage]:
+        for base_offset in sorted(self._by_segment):
+            yield from self._by_segment[base_offset]
+
+    def __len__(self) -> int:
+        return sum(len(wounds) for wounds in self._by_segment.values())
+
+    def __repr__(self) -> str:
+        return f"LogDamage({list(self)})"

@@ -145,7 +145,9 @@ def _load_clean(
         return None
     if log_end_offset < max(hints.log_start_offset, hints.durable_offset or 0):
         return None
-    if hints.recovery_point is not None and hints.recovery_point < log_end_offset:
+    if hints.recovery_point is not None and hints.recovery_point != log_end_offset:
+        return None
+    if hints.durable_offset is not None and hints.durable_offset != log_end_offset:
         return None
     for segment in segments[:-1]:
         segment.records.seal()

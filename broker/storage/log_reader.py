@@ -9,6 +9,7 @@ import enum
 from typing import TYPE_CHECKING, Final
 
 from broker.steps import Steps, run_to_end
+from broker.storage.damage import Damage, DamageFoundError
 from broker.storage.offset_metadata import FetchData, LogOffsetMetadata
 from protocol.errors import CorruptMessageError, OffsetOutOfRangeError, StorageError
 
@@ -64,7 +65,12 @@ class LogReader:
         end_offset = end.message_offset
         if offset >= end_offset:
             return FetchData(self._metadata_at_end(offset, end), (), 0)
-        return self._read_segments(offset, max_bytes, end, min_one)
+        while True:
+            try:
+                return self._read_segments(offset, max_bytes, end, min_one)
+            except DamageFoundError as error:
+                if not log.add_damage(error.damage):
+                    raise
 
     def _read_segments(
         self, offset: int, max_bytes: int, end: LogOffsetMetadata, min_one: bool
@@ -79,41 +85,58 @@ class LogReader:
         while segment is not None and segment.base_offset <= end.segment_base_offset:
             is_last = segment.base_offset == end.segment_base_offset
             max_position = end.position if is_last else segment.size_bytes
-            if log.damage:
-                max_position = self._sound_bytes(segment, offset, max_position)
             from_offset = offset if found is None else segment.base_offset
+            wound = None
+            if segment.wounds:
+                wound = self._wound_ahead(segment, from_offset, is_begin=not slices)
+            if segment.check.unchecked is not None:
+                self._set_limit(segment)
             part = segment.read(
-                from_offset, max_bytes - size_bytes, max_position, min_one and not slices
+                from_offset,
+                max_bytes - size_bytes,
+                max_position if wound is None else min(max_position, wound.position),
+                min_one and not slices,
             )
             if part is not None:
                 metadata, piece = part
-                if found is None:
-                    found = metadata
                 if piece is None:
+                    if wound is not None and max_bytes and not slices:
+                        raise CorruptMessageError(wound.position, str(wound))
+                    found = metadata if found is None else found
                     break
+                found = metadata if found is None else found
                 slices.append(piece)
                 size_bytes += piece.size_bytes
                 if size_bytes >= max_bytes or piece.position + piece.size_bytes < max_position:
                     break
-                if segment.base_offset in log.damage:
-                    break  # what follows its sound part is not the next offset
+            if wound is not None:  # what follows the sound part is not the next offset
+                if not slices:
+                    raise CorruptMessageError(wound.position, str(wound))
+                break
             segment = segments.higher(segment.base_offset)
         if found is None:  # everything from `offset` to the limit was compacted away
             return FetchData(end, (), 0)
         return FetchData(found, tuple(slices), size_bytes)
 
-    def _sound_bytes(self, segment: LogSegment, offset: int, max_position: int) -> int:
-        """Return up to where the segment may be read without meeting its damage.
+    @staticmethod
+    def _wound_ahead(segment: LogSegment, offset: int, *, is_begin: bool) -> Damage | None:
+        """Return the first wound that a read from `offset` on would meet, if any.
 
         Raises:
-            CorruptMessageError: `offset` lies inside the damage.
+            CorruptMessageError: the read begins (`is_begin`) inside it.
         """
-        damage = self._log.damage.get(segment.base_offset)
-        if damage is None or offset >= damage.next_offset:
-            return max_position
-        if offset >= damage.first_offset:
-            raise CorruptMessageError(damage.position, str(damage))
-        return min(max_position, damage.position)
+        for wound in segment.wounds:
+            if wound.holds(offset) and is_begin:
+                raise CorruptMessageError(wound.position, str(wound))
+            if offset < wound.next_offset:
+                return wound
+        return None
+
+    def _set_limit(self, segment: LogSegment) -> None:
+        """Tell a segment that is to be checked up to where its offsets may reach."""
+        following = self._log.segments.higher(segment.base_offset)
+        limit = self._log.log_end_offset if following is None else following.base_offset
+        segment.set_wounds(segment.wounds, limit)
 
     def _end(self, limit: ReadLimit) -> LogOffsetMetadata:
         """Return where a read has to stop."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker.storage.append_info import AppendInfo, AppendRules
-from broker.storage.damage import Damage
+from broker.storage.damage import Damage, LogDamage
 from broker.storage.deleted_segments import abandon_segment
 from broker.storage.flush import FlushTask
 from broker.storage.high_watermark import HighWatermark
@@ -24,6 +24,7 @@ from broker.storage.log_listener import LogListener, NullListener
 from broker.storage.log_reader import LogReader, ReadLimit
 from broker.storage.log_trimmer import SEGMENTS_MAX, LogTrimmer
 from broker.storage.offset_metadata import FetchData, LogOffsetMetadata
+from broker.storage.quarantine import report_found
 from broker.storage.segment import LogSegment
 from broker.storage.unflushed import Unflushed
 from protocol.errors import StorageError
@@ -78,8 +79,10 @@ class PartitionLog:
         self.leader_epoch = epochs.latest
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-        self.damage = {each.segment_base_offset: each for each in damage}
-        """By the base offset of the segment that has it."""
+        self.damage = LogDamage(damage)
+        """All wounds that are known; told to the segments too, whose look-ups step over them."""
+        for base_offset in {each.segment_base_offset for each in damage}:
+            self._mark_wounds(base_offset)
         self.durable_offset = self.recovery_point = log_end_offset
         """The recovery point is for the next checkpoint: after a crash, check from there on."""
         self._set_durable_offset(log_end_offset)
@@ -207,13 +210,39 @@ class PartitionLog:
     def _set_durable_offset(self, offset: int) -> None:
         self.durable_offset = offset
         # Damage keeps the recovery point below it, so that the next start finds it again.
-        self.recovery_point = min([offset, *self.damage])
+        wounded = self.damage.first_segment
+        self.recovery_point = offset if wounded is None else min(offset, wounded)
 
     def keep_durable_offset_in(self, durable_offsets: DurableOffsets) -> None:
         """Take a slot in the data directory's file of durable offsets."""
         self._durable_slot = durable_offsets.add(
             self.topic_id, self.topic_partition.partition, self.durable_offset
         )
+
+    # --- damage -------------------------------------------------------------------------------
+
+    def add_damage(self, damage: Damage) -> bool:
+        """Take note of a wound that was found while the log is open; return whether it is new.
+
+        By the scrubber, or by a look-up. It is copied to quarantine and said aloud, reads inside
+        answer CORRUPT_MESSAGE, and the recovery point stays below it. Nothing is cut.
+        """
+        if self.segments.floor(damage.segment_base_offset) is None or not self.damage.add(damage):
+            return False
+        self._mark_wounds(damage.segment_base_offset)
+        self._set_durable_offset(self.durable_offset)
+        self._context.is_checkpoint_due = True
+        report_found(self._context, self.directory, damage)
+        return True
+
+    def _mark_wounds(self, base_offset: int) -> None:
+        """Have a segment's look-ups step over its wounds."""
+        segment = self.segments.floor(base_offset)
+        if segment is None or segment.base_offset != base_offset:
+            return
+        following = self.segments.higher(base_offset)
+        limit_offset = None if following is None else following.base_offset
+        segment.set_wounds(self.damage.of_segment(base_offset), limit_offset)
 
     # --- reading ------------------------------------------------------------------------------
 

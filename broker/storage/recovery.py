@@ -5,9 +5,10 @@ Passes, each idempotent, so that a crash inside recovery is recovered by the nex
 1. `leftovers`: `.deleted`, `.cleaned` and `.tmp` files go; a complete `.log.swap` takes the place
    of the segments it was made from; index files without a log go.
 2. `recover_segments`, after an unclean stop, from the recovery point on: cached pages are dropped,
-   every batch is checked, indexes are built anew; then what was found is judged (`is_damage`).
-   A torn tail is cut, with the segments behind it. Damage is left as it is, and appends go on
-   behind it: acknowledged bytes are never cut.
+   every batch is checked, indexes are built anew; each stretch of bad bytes is judged when met
+   (`is_damage`). A torn tail is cut, with the segments behind it, and what valid batches are in
+   there goes into quarantine first. Damage is copied there, reported, and left as it is; the walk
+   and later appends go on behind it: acknowledged bytes are never cut.
 3. Everything that is kept is synced, unless that is known to have been done: only then may the high
    watermark be set to the log end.
 """
@@ -22,13 +23,15 @@ import structlog
 from broker.storage.damage import Damage
 from broker.storage.disk import storage_errors
 from broker.storage.entry_walk import EntryHeader
-from broker.storage.segment_recovery import SegmentRecovery, SegmentWalk
+from broker.storage.quarantine import Cause, keep_copy
+from broker.storage.segment_recovery import SegmentRecovery
 from protocol.errors import CorruptMessageError, StorageError
 from protocol.stored.file_names import log_file_name
 
 if TYPE_CHECKING:
     from broker.storage.log_config import LogConfig
     from broker.storage.log_context import LogContext
+    from broker.storage.offset_metadata import OffsetPosition
     from broker.storage.segment import LogSegment
 
 _log = structlog.get_logger(__name__)
@@ -51,9 +54,17 @@ class Hints(NamedTuple):
 
         The log start lifts the durable offset to itself, so between them nothing is promised.
         """
-        return self.durable_offset is not None and (
-            max(offset, self.log_start_offset) < self.durable_offset
-        )
+        return max(offset, self.log_start_offset) < self.promised_offset
+
+    @property
+    def promised_offset(self) -> int:
+        """Everything below it was synced, as far as anything tells.
+
+        Without a durable offset (a Kafka directory, a lost file) the recovery point is its bound.
+        """
+        if self.durable_offset is not None:
+            return self.durable_offset
+        return self.recovery_point or 0
 
     @property
     def promises_nothing(self) -> bool:
@@ -86,15 +97,16 @@ class Recovered(NamedTuple):
 # --- after an unclean stop --------------------------------------------------------------------
 
 
-def is_damage(found: SegmentRecovery, hints: Hints, *, is_followed: bool) -> bool:
-    """Tell damage from a torn tail, for a segment with bad bytes (design, "Crash recovery").
+def is_damage(wound: Damage, hints: Hints, *, is_followed: bool) -> bool:
+    """Tell damage from a torn tail (design, "Crash recovery").
 
     Args:
-        is_followed: Later segments hold bytes.
+        wound: Bad bytes that a walk has met.
+        is_followed: Sound batches lie behind them, or later segments that hold bytes.
     """
-    if hints.durable_offset is not None:
-        return hints.is_promised(found.next_offset)
-    return found.later is not None or is_followed
+    if hints.is_promised(wound.first_offset):
+        return True
+    return hints.durable_offset is None and is_followed
 
 
 def recover_segments(
@@ -103,18 +115,20 @@ def recover_segments(
     base_offsets: tuple[int, ...],
     config: LogConfig,
     hints: Hints,
+    lost_segments: tuple[int, ...] = (),
 ) -> Recovered:
     """Check every segment from the recovery point on, cut what is torn, sync what is kept.
 
     Args:
         directory: The partition's.
         base_offsets: Of all segments, oldest first; not empty.
+        lost_segments: Base offsets of which there were index files and no log (`leftovers`).
 
     Raises:
         StorageError: a file cannot be read or changed: this log cannot be used now.
         OSError: a sync failed: final.
     """
-    recovery = _Recovery(context, directory, config, hints)
+    recovery = _Recovery(context, directory, config, hints, lost_segments)
     if hints.promises_nothing and base_offsets[0] > 0:
         base_offsets = recovery.begin_anew(base_offsets)
     return recovery.run(base_offsets)
@@ -124,10 +138,15 @@ class _Recovery:
     """One recovery of one log: what it has found so far."""
 
     def __init__(
-        self, context: LogContext, directory: Path, config: LogConfig, hints: Hints
+        self,
+        context: LogContext,
+        directory: Path,
+        config: LogConfig,
+        hints: Hints,
+        lost_segments: tuple[int, ...],
     ) -> None:
         self.context, self.directory, self.config = context, directory, config
-        self.hints = hints
+        self.hints, self.lost_segments = hints, lost_segments
         self.damage: list[Damage] = []
         self.epochs: list[tuple[int, int]] = []
         self.checked_bytes = self.cut_bytes = 0
@@ -142,19 +161,15 @@ class _Recovery:
             segment = self._open(base_offset)
             self.kept.append(segment)
             if end is not None and end <= check_from:
+                self._report_lost(segment, end)
                 continue  # durable as a whole, with its indexes, or deleted
-            found = self._check(segment)
-            log_end_offset = found.next_offset
+            found = self._check(segment, end, is_followed=any(sizes[number + 1 :]))
+            log_end_offset = self._report_wounds(segment, found, end)
             if not found.fault:
-                found = self._with_gap(found, end)
-            if not found.fault:
-                continue
-            is_followed = any(sizes[number + 1 :])
-            if is_damage(found, self.hints, is_followed=is_followed):
-                log_end_offset = self._keep_damaged(segment, found, end)
-                continue
-            self._cut(segment, found, base_offsets[number + 1 :])
-            break
+                found = self._with_gap(segment, found, log_end_offset, end)
+            if found.fault:
+                self._cut(segment, found, base_offsets[number + 1 :])
+                break
         self._go_on_after_the_end(log_end_offset)
         log_end_offset = max(log_end_offset, self.kept[-1].base_offset)
         if not self._is_known_durable(log_end_offset):
@@ -172,27 +187,74 @@ class _Recovery:
     def _open(self, base_offset: int) -> LogSegment:
         return self.context.open_segment(self.directory, base_offset, self.config)
 
-    def _check(self, segment: LogSegment) -> SegmentRecovery:
-        """Drop what the page cache has of a segment, then check every batch."""
+    def _check(self, segment: LogSegment, end: int | None, *, is_followed: bool) -> SegmentRecovery:
+        """Drop what the page cache has of a segment, then check every batch.
+
+        Args:
+            end: The next segment's base offset.
+        """
+
+        def judge(wound: Damage, later: OffsetPosition | None) -> bool:
+            return is_damage(wound, self.hints, is_followed=is_followed or later is not None)
+
         with storage_errors("read", segment.path):
             self.context.handles.get(segment.path).drop_cached_pages(0, 0)
         self.checked.append(segment)
         self.checked_bytes += segment.size_bytes
-        return segment.recover(self._visit)
+        return segment.recover(
+            self._visit, judge, limit_offset=end, promised_offset=self.hints.promised_offset
+        )
 
-    def _with_gap(self, found: SegmentRecovery, next_base_offset: int | None) -> SegmentRecovery:
-        """Return what was found, with a fault where offsets before the next segment are missing.
+    def _report_wounds(self, segment: LogSegment, found: SegmentRecovery, end: int | None) -> int:
+        """Report the damage in a segment; return the offset that follows all there is in it."""
+        log_end_offset = found.next_offset
+        for wound in found.wounds:
+            if wound.end_position == segment.size_bytes:
+                # Nothing is behind it in the file: what its bytes once were, only others can say.
+                log_end_offset = max(log_end_offset, end or self.hints.promised_offset)
+                wound = wound._replace(next_offset=log_end_offset)
+            self._report(wound)
+        return log_end_offset
+
+    def _with_gap(
+        self, segment: LogSegment, found: SegmentRecovery, log_end_offset: int, end: int | None
+    ) -> SegmentRecovery:
+        """Return what was found, with a fault where what follows never was part of the log.
 
         A segment whose tail was lost may end at a batch's border. What lies behind a gap at or
         above the durable offset never was part of the log; below it, only the cleaner leaves gaps.
         """
-        if next_base_offset is None or self.hints.durable_offset is None:
+        if end is None or end <= log_end_offset:
             return found
-        missing = next_base_offset - found.next_offset
-        may_be_cleaned = self.config.cleanup_policy.compacts
-        if missing <= 0 or (may_be_cleaned and self.hints.is_promised(found.next_offset)):
-            return found
-        return found._replace(fault=f"{missing} offsets are missing before the next segment")
+        if self._is_lost(log_end_offset, end):
+            self._report_missing(segment, log_end_offset, end)
+        elif self.hints.durable_offset is not None and not self.hints.is_promised(log_end_offset):
+            missing = end - log_end_offset
+            return found._replace(fault=f"{missing} offsets are missing before the next segment")
+        return found
+
+    def _is_lost(self, log_end_offset: int, end: int) -> bool:
+        """Whether the offsets between two segments were there once, and not the cleaner's."""
+        if self.config.cleanup_policy.compacts:
+            return False
+        was_there = any(log_end_offset <= each < end for each in self.lost_segments)
+        return was_there or self.hints.is_promised(log_end_offset)
+
+    def _report_lost(self, segment: LogSegment, end: int) -> None:
+        """Report a segment that is missing behind one that need not be checked."""
+        if not any(segment.base_offset < each < end for each in self.lost_segments):
+            return
+        try:
+            next_offset = segment.next_offset()
+        except CorruptMessageError:
+            return  # found by whoever reads it
+        if next_offset < end and self._is_lost(next_offset, end):
+            self._report_missing(segment, next_offset, end)
+
+    def _report_missing(self, segment: LogSegment, first_offset: int, next_offset: int) -> None:
+        size = segment.size_bytes
+        fault = f"{next_offset - first_offset} offsets are missing"
+        self._report(Damage(segment.base_offset, size, size, first_offset, next_offset, fault))
 
     def _visit(self, position: int, header: EntryHeader) -> None:
         epoch = header.leader_epoch
@@ -206,10 +268,17 @@ class _Recovery:
         return (0,)
 
     def _remove(self, base_offsets: tuple[int, ...]) -> None:
-        """Remove segments durably, newest first, so that a crash leaves no hole."""
+        """Remove segments durably, newest first, so that a crash leaves no hole.
+
+        What they hold is kept in quarantine: nobody was promised it, but it may be all there is.
+        """
         for base_offset in reversed(base_offsets):
             segment = self._open(base_offset)
-            self.cut_bytes += segment.size_bytes
+            size = segment.size_bytes
+            if size:
+                removed = Damage(base_offset, 0, size, base_offset, base_offset, "")
+                self._quarantine(removed, Cause.BEHIND_TORN_TAIL)
+            self.cut_bytes += size
             segment.delete()
         if base_offsets:
             self.context.disk.sync_directory(self.directory)
@@ -221,42 +290,43 @@ class _Recovery:
 
         They go before the cut: after it, they would pass for what follows a gap of the cleaner's.
         """
+        position, size = found.valid_bytes, segment.size_bytes
+        if found.later is not None:
+            torn = Damage(
+                segment.base_offset, position, size, found.next_offset, found.next_offset,
+                found.fault,
+            )  # fmt: skip
+            self._quarantine(torn, Cause.TORN_TAIL)
         self._remove(later_bases)
-        self.cut_bytes += segment.truncate_to_position(found.valid_bytes)
+        self.cut_bytes += segment.truncate_to_position(position)
         _log.warning(
             "torn tail cut",
             partition=self.directory.name,
             segment=segment.base_offset,
-            position=found.valid_bytes,
+            position=position,
             cut_bytes=self.cut_bytes,
             log_end_offset=found.next_offset,
             fault=found.fault,
         )
 
-    def _keep_damaged(
-        self, segment: LogSegment, found: SegmentRecovery, next_base_offset: int | None
-    ) -> int:
-        """Leave the bytes as they are; return the offset that follows all there is in them."""
-        end = _end_behind_damage(segment, found)
-        if self.hints.durable_offset is not None and next_base_offset is None:
-            end = max(end, self.hints.durable_offset)
-        next_offset = found.later.offset if found.later is not None else next_base_offset or end
-        self._report(
-            Damage(
-                segment.base_offset, found.valid_bytes, found.next_offset, next_offset, found.fault
-            ),
-            found.bad_bytes,
-        )
-        return end
-
-    def _report(self, damage: Damage, bad_bytes: int) -> None:
+    def _report(self, damage: Damage) -> None:
+        """Copy bad bytes to quarantine and report them; they stay where they are."""
         self.damage.append(damage)
+        try:
+            copy = self._quarantine(damage, Cause.DAMAGE)
+        except StorageError as error:
+            copy = f"none: {error}"
         _log.error(
             "damage in acknowledged records: nothing was cut; verify the partition",
             partition=self.directory.name,
-            bad_bytes=bad_bytes,
+            bad_bytes=damage.size_bytes,
+            copy=copy,
             **damage._asdict(),
         )
+
+    def _quarantine(self, stretch: Damage, cause: Cause) -> str:
+        now_ms = self.context.clock.now_ms()
+        return keep_copy(self.context.disk, self.directory, stretch, cause, now_ms).name
 
     def _go_on_after_the_end(self, log_end_offset: int) -> None:
         """Make the last segment active; a new one where offsets are missing, or damage is there.
@@ -264,15 +334,14 @@ class _Recovery:
         No offset that was acknowledged is ever given to another record.
         """
         last, last_end = self.kept[-1], log_end_offset
-        durable_offset = self.hints.durable_offset or 0
+        promised_offset = self.hints.promised_offset
         gap_start = max(log_end_offset, self.hints.log_start_offset)
-        if gap_start < durable_offset:  # the file ends before what was promised
-            missing = f"{durable_offset - gap_start} offsets are missing at the end of the log"
-            self._report(
-                Damage(last.base_offset, last.size_bytes, gap_start, durable_offset, missing), 0
-            )
-        log_end_offset = max(gap_start, durable_offset)
-        is_damaged = self.damage and self.damage[-1].segment_base_offset == last.base_offset
+        if gap_start < promised_offset:  # the file ends before what was promised
+            self._report_missing(last, gap_start, promised_offset)
+        log_end_offset = max(gap_start, promised_offset)
+        is_damaged = any(each.segment_base_offset == last.base_offset for each in self.damage)
+        if is_damaged:
+            log_end_offset = max(log_end_offset, last.base_offset + 1)
         if is_damaged or log_end_offset > last_end:
             last.records.seal()
             last = self.context.open_segment(
@@ -309,23 +378,6 @@ class _Recovery:
         if segment is not self.kept[-1]:  # the active one's are built anew after every crash
             segment.offset_index.flush()
             segment.time_index.flush()
-
-
-def _end_behind_damage(segment: LogSegment, found: SegmentRecovery) -> int:
-    """Return the offset after the last sound batch of a damaged segment."""
-    end = found.next_offset
-    later = found.later
-    walk = SegmentWalk(segment.records, segment.base_offset)
-    while later is not None:
-        position = later.position
-        try:
-            for at, header in walk.checked_batches(position):
-                end, position = max(end, header.next_offset), at + header.size_bytes
-            return end
-        except CorruptMessageError as error:
-            position = max(position, error.position)
-        later = walk.find_later(position, end)
-    return end
 
 
 def check_clean_segments(segments: list[LogSegment]) -> int | None:

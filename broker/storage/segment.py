@@ -16,29 +16,26 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from broker.clock import Clock
-from broker.steps import Steps, run_to_end
 from broker.storage.file_handles import FileHandles
-from broker.storage.file_slice import FileSlice
 from broker.storage.index_builder import IndexBuilder
 from broker.storage.index_cache import IndexCache
 from broker.storage.log_config import LogConfig
-from broker.storage.offset_metadata import LogOffsetMetadata, OffsetPosition
 from broker.storage.segment_files import SegmentFiles
-from broker.storage.segment_lookup import SegmentLookup, TimestampOffset
-from broker.storage.segment_recovery import SegmentRecovery, Visitor, recover
-from protocol.errors import CorruptMessageError, IndexFullError, InvalidRequestError
+from broker.storage.segment_reading import ReadableSegment
+from broker.storage.segment_recovery import Judge, SegmentRecovery, SegmentWalk, Visitor, recover
+from protocol.errors import CorruptMessageError, IndexFullError
 from protocol.identifiers import NO_TIMESTAMP, Buffer
 from protocol.limits import INT64_MAX, SEGMENT_BYTES_MAX, SEGMENT_OFFSET_SPAN_MAX
 
 
-class LogSegment(SegmentFiles):
+class LogSegment(ReadableSegment):
     """A segment; `base_offset` is at or below the offset of its first record."""
 
     __slots__ = (
         "_bytes_since_index_entry", "_clock", "_first_batch_timestamp", "_index_interval_bytes",
-        "_is_index_full", "_is_tail_known", "_jitter_share", "_largest_timestamp", "_lookup",
+        "_is_index_full", "_is_tail_known", "_jitter_share", "_largest_timestamp",
         "_offset_max", "_offset_of_largest_timestamp", "_roll_after_ms", "_segment_bytes_max",
-        "base_offset", "created_at_ms", "size_bytes",
+        "created_at_ms",
     )  # fmt: skip
 
     def __init__(
@@ -50,12 +47,8 @@ class LogSegment(SegmentFiles):
         jitter_share: float,
     ) -> None:
         """Not for callers: they use `open`."""
-        records, indexes = files.records, (files.offset_index, files.time_index)
-        super().__init__(files.handles, files.directory, records, *indexes)
+        super().__init__(files, index_cache, config.index_interval_bytes)
         self._clock = clock
-        self.base_offset = self.offset_index.base_offset
-        self.size_bytes = records.size_bytes
-        """Of the `.log`; where the next batch goes."""
         self._offset_max = min(self.base_offset + SEGMENT_OFFSET_SPAN_MAX, INT64_MAX)
         self._jitter_share = jitter_share
         self.created_at_ms: int = clock.now_ms()
@@ -66,7 +59,6 @@ class LogSegment(SegmentFiles):
         self._offset_of_largest_timestamp = self.base_offset
         self._is_index_full = False
         self._is_tail_known = not self.size_bytes
-        self._lookup = SegmentLookup(records, *indexes, index_cache, config.index_interval_bytes)
         self.update_config(config)
 
     @classmethod
@@ -206,14 +198,16 @@ class LogSegment(SegmentFiles):
     def first_batch_timestamp(self) -> int:
         """Return the largest timestamp of the first batch; -1 if there is none.
 
-        Raises:
-            BatchCorruptError: the first batch is damaged.
+        Where that is damaged, of the first one behind it; -1 where that is not known yet.
         """
         if self._first_batch_timestamp is None:
             if not self.size_bytes:
                 return NO_TIMESTAMP
-            _, header = next(self._lookup.headers(0))
-            self._first_batch_timestamp = header.max_timestamp
+            try:
+                first = next(self._lookup.headers(0), None)
+            except CorruptMessageError:
+                first = None  # an append does not fail for it: `created_at_ms` tells the age
+            self._first_batch_timestamp = NO_TIMESTAMP if first is None else first[1].max_timestamp
         return self._first_batch_timestamp
 
     def largest_timestamp(self) -> int:
@@ -237,81 +231,41 @@ class LogSegment(SegmentFiles):
         """
         return self._load_tail()
 
-    # --- reading ------------------------------------------------------------------------------
-
-    def translate_offset(self, offset: int, from_position: int = 0) -> OffsetPosition | None:
-        """Return the first batch whose last offset is at or above `offset`, or None (R21).
-
-        Args:
-            from_position: Where a batch starts that is known to be no later than that one.
-
-        Raises:
-            BatchCorruptError, BatchTruncatedError: the log is damaged on the way there.
-        """
-        return self._lookup.translate_offset(offset, from_position)
-
-    def read(
-        self, offset: int, max_bytes: int, max_position: int, min_one: bool
-    ) -> tuple[LogOffsetMetadata, FileSlice | None] | None:
-        """Return where to read from `offset` on, and the bytes; None if there is no such offset.
-
-        The slice starts at the batch that holds `offset`, or the first one after a gap (R22).
-
-        Args:
-            max_bytes: 0 answers no bytes. The last batch may be cut by it.
-            max_position: Bytes from there on do not exist for this reader.
-            min_one: The first batch comes whole, however large.
-
-        Raises:
-            InvalidRequestError: `max_bytes` is negative.
-            BatchCorruptError, BatchTruncatedError: the log is damaged on the way to `offset`.
-        """
-        if max_bytes < 0:
-            raise InvalidRequestError(f"max_bytes is {max_bytes}")
-        found = self._lookup.translate_offset(offset, 0)
-        if found is None:
-            return None
-        _, position, batch_bytes = found
-        metadata = LogOffsetMetadata(offset, self.base_offset, position)
-        if not max_bytes:
-            return metadata, None
-        size = max(max_bytes, batch_bytes) if min_one else max_bytes
-        size = min(size, max_position - position, self.size_bytes - position)
-        if size <= 0:
-            return metadata, None
-        return metadata, FileSlice(self.records, position, size)
-
-    def offset_for_timestamp(self, time_ms: int, from_offset: int = 0) -> TimestampOffset | None:
-        """Run `timestamp_steps` to its end."""
-        return run_to_end(self.timestamp_steps(time_ms, from_offset))
-
-    def timestamp_steps(self, time_ms: int, from_offset: int) -> Steps[TimestampOffset | None]:
-        """Return the first record, in log order from `from_offset` on, that is late enough."""
-        return self._lookup.timestamp_steps(time_ms, from_offset)
-
     # --- recovery -----------------------------------------------------------------------------
 
     def rebuild_indexes(self) -> None:
         """Build both indexes from the batches' headers (R31, step 4)."""
         self._lookup.rebuild_indexes("asked for")
 
-    def recover(self, visitor: Visitor | None = None) -> SegmentRecovery:
+    def recover(
+        self,
+        visitor: Visitor | None = None,
+        judge: Judge | None = None,
+        *,
+        limit_offset: int | None = None,
+        promised_offset: int = 0,
+    ) -> SegmentRecovery:
         """Check every batch and build the indexes anew (R23). Cuts nothing.
 
         Args:
             visitor: Is called with the position and the header of each sound batch, in order.
+            judge: Tells damage from a torn tail; without it the first bad byte ends the segment.
+            limit_offset, promised_offset: As for `SegmentWalk`.
         """
         was_active = self.offset_index.is_active
         builder = IndexBuilder(self.offset_index, self.time_index, self._index_interval_bytes)
-        found, self._bytes_since_index_entry = recover(
-            self.records, self.base_offset, builder, visitor
-        )
-        self._lookup.behind_damage = found.later
-        self._largest_timestamp = builder.largest_timestamp  # of what lies behind damage, too
+        walk = SegmentWalk(
+            self.records, self.base_offset,
+            limit_offset=limit_offset, promised_offset=promised_offset,
+        )  # fmt: skip
+        found, self._bytes_since_index_entry = recover(walk, builder, visitor, judge)
+        self.set_wounds(found.wounds, limit_offset)
+        self._first_batch_timestamp = None
+        self.check.unchecked = None
+        self._largest_timestamp = builder.largest_timestamp
         self._offset_of_largest_timestamp = builder.offset_of_largest_timestamp
         self._is_index_full = self.offset_index.is_full or self.time_index.is_full
         self._is_tail_known = True
-        self._first_batch_timestamp = None
         if not was_active:
             self._seal_indexes()
         return found
@@ -353,7 +307,8 @@ class LogSegment(SegmentFiles):
         """Cut log and indexes at a position where a batch starts, all before it being sound."""
         cut_bytes = self.records.truncate_to(position)
         self.size_bytes = position
-        self._lookup.behind_damage = None
+        self.set_wounds(tuple(each for each in self.wounds if each.position < position), None)
+        self.check.cut(position)
         self.offset_index.truncate_to_position(position)
         next_offset = self._lookup.next_offset()
         self.offset_index.truncate_to(next_offset)

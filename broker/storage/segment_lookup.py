@@ -11,6 +11,8 @@ with the log before its first use:
 
 What does not hold has both indexes built anew from the log, and is looked up again. So no flipped
 bit in an index changes an answer; it costs time, once.
+
+Wounds that are known are stepped over.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import NamedTuple
 import structlog
 
 from broker.steps import SLICE_MESSAGES, Steps
+from broker.storage.damage import Damage
 from broker.storage.entry_walk import EntryHeader
 from broker.storage.file_records import FileRecords
 from broker.storage.index_builder import IndexBuilder
@@ -61,12 +64,13 @@ class SegmentLookup:
 
     __slots__ = (
         "_cache",
-        "_records",
         "base_offset",
-        "behind_damage",
         "index_interval_bytes",
+        "limit_offset",
         "offset_index",
+        "records",
         "time_index",
+        "wounds",
     )
 
     def __init__(
@@ -77,12 +81,14 @@ class SegmentLookup:
         cache: IndexCache,
         index_interval_bytes: int,
     ) -> None:
-        self._records, self._cache = records, cache
+        self.records, self._cache = records, cache
         self.offset_index, self.time_index = offset_index, time_index
         self.base_offset = offset_index.base_offset
         self.index_interval_bytes = index_interval_bytes
-        self.behind_damage: OffsetPosition | None = None
-        """The first sound batch behind damage that recovery has found, if it was left there."""
+        self.wounds: tuple[Damage, ...] = ()
+        """Those of this segment that are known, in the order of the file."""
+        self.limit_offset: int | None = None
+        """No batch reaches it, as far as the caller knows: the next segment's base offset."""
 
     # --- offsets ------------------------------------------------------------------------------
 
@@ -92,23 +98,17 @@ class SegmentLookup:
         Raises:
             BatchCorruptError, BatchTruncatedError: the log is damaged on the way there.
         """
-        behind_damage = self.behind_damage
-        if behind_damage is not None and offset >= behind_damage.offset:
-            from_position = max(from_position, behind_damage.position)
+        for wound in self.wounds:
+            if offset >= wound.next_offset:
+                from_position = max(from_position, wound.end_position)
         entries = self.offset_index.active_entries
         if entries is not None:
             number = bisect_right(entries.keys, offset - self.base_offset) - 1
         if entries is not None and number >= entries.disk_entries:  # the usual case, made short
             position = entries.values[number]
         else:
-            position, number = self._floor_position(offset)
-        try:
-            return self._records.search_for(offset, max(position, from_position))
-        except CorruptMessageError:
-            found = self._behind_damage(offset, number + 1)
-            if found is None or found.position < from_position:
-                raise
-            return found
+            position, _ = self._floor_position(offset)
+        return self.records.search_for(offset, max(position, from_position))
 
     def _floor_position(self, offset: int) -> tuple[int, int]:
         """Return where to start to search for an offset, and the number of the index entry.
@@ -146,10 +146,10 @@ class SegmentLookup:
         keys, values = entries.keys, entries.values
         relative, position = keys[number], values[number]
         before, start = (keys[number - 1], values[number - 1]) if number else (-1, 0)
-        if not (before < relative and 0 <= start < position < self._records.size_bytes):
+        if not (before < relative and 0 <= start < position < self.records.size_bytes):
             return False
         try:
-            for at, header in self._records.batches(start):
+            for at, header in self.records.batches(start):
                 if at >= position:
                     first = header.base_offset - self.base_offset
                     return at == position and before < first <= relative
@@ -160,38 +160,59 @@ class SegmentLookup:
     def _is_sound(self, position: int, before: int, relative: int) -> bool:
         """Whether a batch with a right CRC lies there, of offsets that fit the entry."""
         try:
-            header = SegmentWalk(self._records, self.base_offset).check(position)
+            header = self.walk().check(position)
         except CorruptMessageError:
             return False
         return before < header.base_offset - self.base_offset <= relative
 
-    def _behind_damage(self, offset: int, number: int) -> OffsetPosition | None:
-        """Return the batch of the next index entry, if that holds the offset."""
-        entries = self.offset_index.load()
-        if number >= len(entries.keys):
-            return None
-        try:
-            header = SegmentWalk(self._records, self.base_offset).check(entries.values[number])
-        except CorruptMessageError:
-            return None
-        if not header.base_offset <= offset <= header.last_offset:
-            return None
-        return OffsetPosition(header.base_offset, entries.values[number], header.size_bytes)
+    def anchor(self, position: int) -> tuple[int, int]:
+        """Return where a check may begin that has to cover the batch at `position`, and the offset
+        that is expected there: at an index entry that fits its batch, or at the start.
+        """
+        entries = self._offset_entries()
+        base_offset, walk = self.base_offset, self.walk()
+        for number in range(bisect_right(entries.values, position) - 1, -1, -1):
+            start = entries.values[number]
+            before = entries.keys[number - 1] if number else -1
+            if not 0 < start <= position:
+                continue
+            try:
+                header = walk.check(start)
+            except CorruptMessageError:
+                continue
+            last = header.last_offset - base_offset
+            if before < header.base_offset - base_offset <= last <= entries.keys[number]:
+                return start, header.base_offset
+        return 0, self.base_offset
 
     # --- walking ------------------------------------------------------------------------------
+
+    def walk(self) -> SegmentWalk:
+        """Return a walk over all that is there now."""
+        return SegmentWalk(self.records, self.base_offset, limit_offset=self.limit_offset)
 
     def headers(self, position: int) -> Iterator[tuple[int, EntryHeader]]:
         """Yield every batch from `position` to where the segment ends at the first step.
 
+        Known wounds are stepped over.
+
         Raises:
             BatchCorruptError: at what is no batch, or reaches beyond the end.
         """
-        end = self._records.size_bytes  # appends may go on between two steps
-        for at, header in self._records.batches(position):
-            yield at, header
-            position = at + header.size_bytes
-        if position < end:
-            raise BatchCorruptError(position, f"no batch is here, in {self._records.path}")
+        end = self.records.size_bytes  # appends may go on between two steps
+        while True:
+            wound = next((each for each in self.wounds if each.end_position > position), None)
+            stop = end if wound is None else wound.position
+            for at, header in self.records.batches(position) if position < stop else ():
+                yield at, header
+                position = at + header.size_bytes
+                if position >= stop and wound is not None:
+                    break
+            if position < stop:
+                raise BatchCorruptError(position, f"no batch is here, in {self.records.path}")
+            if wound is None:
+                return
+            position = wound.end_position
 
     def tail(self) -> Tail:
         """Find where the segment ends, by a scan from the last index entry on (R20, R24).
@@ -218,7 +239,7 @@ class SegmentLookup:
             next_offset = header.next_offset
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, next_offset - 1)
-        return Tail(next_offset, largest, self._records.size_bytes - start)
+        return Tail(next_offset, largest, self.records.size_bytes - start)
 
     def next_offset(self) -> int:
         """Return the offset after the last batch (R24), by the offset index alone; as `tail`."""
@@ -251,7 +272,7 @@ class SegmentLookup:
                 if not count % SLICE_MESSAGES:
                     yield None
                 continue
-            data = self._records.read_exactly(at, header.size_bytes)
+            data = self.records.read_exactly(at, header.size_bytes)
             found = yield from first_at_or_after(data, header, timestamp_ms, from_offset)
             if found is not None:
                 return TimestampOffset(*found)
@@ -321,10 +342,10 @@ class SegmentLookup:
         Counted in the cache's `index_rebuilds`.
         """
         offset_index, time_index = self.offset_index, self.time_index
-        _log.warning("rebuilding indexes", path=str(self._records.path), reason=reason)
+        _log.warning("rebuilding indexes", path=str(self.records.path), reason=reason)
         was_active = offset_index.is_active
         builder = IndexBuilder(offset_index, time_index, self.index_interval_bytes)
-        unindexed_bytes = rebuild_indexes(self._records, self.base_offset, builder)
+        unindexed_bytes = rebuild_indexes(self.walk(), self.records, builder, self.wounds)
         if not was_active:
             offset_index.seal()
             time_index.seal()

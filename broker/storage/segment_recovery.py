@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
+from broker.storage.damage import Damage
 from broker.storage.entry_walk import LEGACY_V0, LEGACY_V1, EntryHeader, LegacyHeader
 from broker.storage.file_records import FileRecords
 from broker.storage.index_builder import IndexBuilder
@@ -32,44 +33,76 @@ unpack_header = HEADER.unpack_from
 Visitor: TypeAlias = Callable[[int, EntryHeader], None]
 """Is called with position and header of each batch or legacy entry, after its CRC was checked."""
 
+Judge: TypeAlias = Callable[[Damage, OffsetPosition | None], bool]
+"""Is asked at each stretch of bad bytes whether it is damage, which stays and is gone on behind;
+False: a torn tail, the segment ends before it. Also given the next sound batch of the file, if any.
+"""
+
 
 class SegmentRecovery(NamedTuple):
-    """What a segment holds (R23). The caller decides between torn tail and damage, and cuts."""
+    """What a segment holds (R23). The caller judges what is bad, and cuts."""
 
     valid_bytes: int
-    """Everything below this position is sound."""
+    """Where the segment ends: below are sound batches, and what was judged to be damage."""
     next_offset: int
     """The offset after the last sound batch; the segment's base offset if there is none."""
     largest_timestamp: int
     """Of the sound batches; -1 if there is none."""
     bad_bytes: int
-    """What follows the sound batches; 0 for a sound segment."""
+    """What follows `valid_bytes`; 0 for a segment without a torn tail."""
     fault: str
-    """What is wrong at `valid_bytes`; "" for a sound segment."""
+    """What is wrong at `valid_bytes`; "" for a segment without a torn tail."""
     later: OffsetPosition | None
-    """The first sound batch behind the bad bytes: then this is no torn tail."""
+    """The first sound batch behind those bad bytes."""
+    wounds: tuple[Damage, ...] = ()
+    """What was judged to be damage. Of one at the file's end, `next_offset` is not known."""
 
 
 class SegmentWalk:
     """Sees a segment's file through one window that moves forward."""
 
-    __slots__ = ("_buffer", "_end", "_records", "_start", "base_offset", "size_bytes")
+    __slots__ = (
+        "_buffer", "_end", "_records", "_start", "base_offset", "limit_offset", "promised_offset",
+        "size_bytes",
+    )  # fmt: skip
 
-    def __init__(self, records: FileRecords, base_offset: int) -> None:
+    def __init__(
+        self,
+        records: FileRecords,
+        base_offset: int,
+        *,
+        limit_offset: int | None = None,
+        promised_offset: int = 0,
+    ) -> None:
+        """Args:
+        limit_offset: No batch of this segment reaches it: the base offset of the next one.
+        promised_offset: Offsets below it are known to have been stored. Not with the cleaner's
+            gaps at it, so that no batch may begin behind it where the one before ends below.
+        """
         self._records = records
         self.base_offset = base_offset
+        reach = base_offset + INT32_MAX + 1
+        self.limit_offset = reach if limit_offset is None else min(limit_offset, reach)
+        self.promised_offset = promised_offset
         self.size_bytes = records.size_bytes
         self._buffer = memoryview(bytearray(min(WINDOW_BYTES, max(self.size_bytes, 1))))
         self._start = self._end = 0  # which bytes of the file the window holds
 
-    def checked_batches(self, position: int = 0) -> Iterator[tuple[int, EntryHeader]]:
+    def checked_batches(
+        self, position: int = 0, expected_offset: int | None = None, end: int | None = None
+    ) -> Iterator[tuple[int, EntryHeader]]:
         """Yield position and header of every batch, each of them sound, to the end of the file.
+
+        Args:
+            expected_offset: The one after the batch before; the base offset without it.
+            end: No batch that begins there or behind is looked at.
 
         Raises:
             BatchCorruptError, BatchTruncatedError: with the position of the first that is not.
         """
-        expected_offset = self.base_offset
-        size_bytes = self.size_bytes
+        if expected_offset is None:
+            expected_offset = self.base_offset
+        size_bytes = self.size_bytes if end is None else min(end, self.size_bytes)
         while position < size_bytes:
             header = self._check_in_window(position) or self.check(position)
             if header.base_offset < expected_offset:
@@ -78,9 +111,13 @@ class SegmentWalk:
                 )
             next_position = position + header.size_bytes
             if header.base_offset > expected_offset:
+                if expected_offset < self.promised_offset <= header.base_offset:
+                    raise BatchCorruptError(
+                        position, f"offset {header.base_offset} where {expected_offset} must be"
+                    )
                 self._check_gap(position, header, expected_offset, next_position)
             expected_offset = header.next_offset
-            if expected_offset - self.base_offset > INT32_MAX + 1:
+            if expected_offset > self.limit_offset:
                 raise BatchCorruptError(position, f"offset {expected_offset - 1} is out of reach")
             yield position, header
             position = next_position
@@ -194,16 +231,16 @@ class SegmentWalk:
             return None
         try:
             header = self.check(position)
+            if not next_offset <= header.base_offset <= header.last_offset < self.limit_offset:
+                return None
+            self._check_gap(position, header, next_offset, position + header.size_bytes)
         except CorruptMessageError:
-            return None
-        reach = self.base_offset + INT32_MAX
-        if not next_offset <= header.base_offset <= header.last_offset <= reach:
             return None
         return OffsetPosition(header.base_offset, position, header.size_bytes)
 
     def _search(self, position: int, next_offset: int) -> OffsetPosition | None:
         """Look for the magic, then at the first bytes of the offset, then at the whole batch."""
-        first, last = next_offset, self.base_offset + INT32_MAX
+        first, last = next_offset, self.limit_offset - 1
         prefixes = {offset.to_bytes(8, "big")[:4] for offset in (first, last)}
         while position + HEADER_BYTES <= self.size_bytes:
             window = self._records.read_bytes(position, WINDOW_BYTES)
@@ -230,65 +267,86 @@ def _legacy_header(window: memoryview, index: int) -> LegacyHeader:
     return LegacyHeader(offset, size_bytes, magic, crc, attributes, timestamp)
 
 
+def _is_torn(_: Damage, __: OffsetPosition | None) -> bool:
+    return False
+
+
 def recover(
-    records: FileRecords, base_offset: int, builder: IndexBuilder, visitor: Visitor | None
+    walk: SegmentWalk, builder: IndexBuilder, visitor: Visitor | None, judge: Judge | None
 ) -> tuple[SegmentRecovery, int]:
     """Walk the segment, building its indexes; return what was found, and the bytes unindexed.
 
-    What lies behind bad bytes is indexed too: the caller may decide to keep it.
+    Args:
+        judge: Without one the first bad byte ends the segment.
     """
-    walk = SegmentWalk(records, base_offset)
-    valid_bytes, next_offset, fault = 0, base_offset, ""
-    try:
-        for position, header in walk.checked_batches():
-            last_offset = header.last_offset
-            builder.add(position, last_offset, header.max_timestamp)
-            if visitor is not None:
-                visitor(position, header)
-            valid_bytes, next_offset = position + header.size_bytes, last_offset + 1
-    except CorruptMessageError as error:
-        fault = error.reason
-    largest_timestamp = builder.largest_timestamp
-    later = walk.find_later(valid_bytes, next_offset) if fault else None
-    if later is not None:
-        _index(records, base_offset, builder, later.position, forced=True)
-    unindexed_bytes = builder.finish(records.size_bytes)
+    judge = judge if judge is not None else _is_torn
+    base_offset, size_bytes = walk.base_offset, walk.size_bytes
+    position, next_offset, forced = 0, base_offset, False
+    wounds: list[Damage] = []
+    while True:
+        fault, later = "", None
+        try:
+            for at, header in walk.checked_batches(position, next_offset):
+                last_offset = header.last_offset
+                builder.add(at, last_offset, header.max_timestamp, forced=forced)
+                if visitor is not None:
+                    visitor(at, header)
+                position, next_offset, forced = at + header.size_bytes, last_offset + 1, False
+            break
+        except CorruptMessageError as error:
+            fault = error.reason
+        later = walk.find_later(position, next_offset)
+        wound = wound_between(walk, position, next_offset, later, fault)
+        if not judge(wound, later):
+            break
+        wounds.append(wound)
+        if later is None:
+            position, fault = size_bytes, ""
+            break
+        position, next_offset, forced = later.position, later.offset, True
+    unindexed_bytes = builder.finish(position)
+    bad_bytes = size_bytes - position
     found = SegmentRecovery(
-        valid_bytes,
-        next_offset,
-        largest_timestamp,
-        records.size_bytes - valid_bytes,
-        fault,
-        later,
+        position, next_offset, builder.largest_timestamp, bad_bytes, fault, later, tuple(wounds)
     )
     return found, unindexed_bytes
 
 
-def rebuild_indexes(records: FileRecords, base_offset: int, builder: IndexBuilder) -> int:
-    """Build the indexes by headers alone, beyond damage too; return the bytes unindexed."""
-    _index(records, base_offset, builder, 0, forced=False)
-    return builder.finish(records.size_bytes)
+def wound_between(
+    walk: SegmentWalk, position: int, next_offset: int, later: OffsetPosition | None, fault: str
+) -> Damage:
+    """Return the wound from a position up to the next sound batch, or to the file's end."""
+    if later is None:
+        return Damage(walk.base_offset, position, walk.size_bytes, next_offset, next_offset, fault)
+    return Damage(walk.base_offset, position, later.position, next_offset, later.offset, fault)
 
 
-def _index(
-    records: FileRecords, base_offset: int, builder: IndexBuilder, position: int, *, forced: bool
-) -> None:
-    """Give the builder every batch from `position` on, by headers; the first an entry if `forced`.
+def rebuild_indexes(
+    walk: SegmentWalk, records: FileRecords, builder: IndexBuilder, wounds: tuple[Damage, ...]
+) -> int:
+    """Build the indexes by headers alone, beyond damage too; return the bytes unindexed.
 
-    Behind damage it goes on with the next sound batch, and with an entry for that: a look-up for
-    what lies behind must not have to cross the damage.
+    Behind damage, known or met, there is an entry for the next sound batch: a look-up for what lies
+    behind must not have to cross it.
     """
-    next_offset = base_offset
+    position, next_offset, forced = 0, walk.base_offset, False
     while position < records.size_bytes:
+        stop = min(
+            (each.position for each in wounds if each.position >= position),
+            default=records.size_bytes,
+        )
         try:
             for at, header in records.batches(position):
+                if at >= stop:
+                    break
                 last_offset = header.last_offset
                 builder.add(at, last_offset, header.max_timestamp, forced=forced)
                 position, next_offset, forced = at + header.size_bytes, last_offset + 1, False
         except CorruptMessageError:
             pass  # looked at below, like a walk that ends before the file does
         if position < records.size_bytes:
-            later = SegmentWalk(records, base_offset).find_later(position, next_offset)
+            later = walk.find_later(position, next_offset)
             if later is None:
-                return
+                break
             position, forced = later.position, True
+    return builder.finish(records.size_bytes)

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.storage.damage import Damage
 from broker.storage.log_reader import ReadLimit
-from broker.storage.offset_metadata import OffsetPosition
 from broker.storage.recovery import Hints, is_damage
-from broker.storage.segment_recovery import SegmentRecovery
 from protocol.errors import CorruptMessageError
 from protocol.stored.file_names import DURABLE_OFFSETS, log_file_name
 from tests.support.fake_disk import SimulatedCrash
@@ -350,7 +349,7 @@ def test_given_known_damage_when_stopped_and_started_then_it_is_still_known():
 
     log = storage.restart()
 
-    assert [each.first_offset for each in log.damage.values()] == [5]
+    assert [each.first_offset for each in log.damage] == [5]
     assert log.recovery_point == 4
     assert log.log_end_offset == 10
 
@@ -364,7 +363,7 @@ def test_given_no_durable_offset_when_valid_batches_follow_the_bad_bytes_then_it
 
     log = storage.kill()
 
-    assert [each.first_offset for each in log.damage.values()] == [1]
+    assert [each.first_offset for each in log.damage] == [1]
     assert storage.directory.summary.cut_bytes == ONE
     assert log.log_end_offset == 8
     assert storage.append(b"8") == 8
@@ -384,18 +383,26 @@ def test_given_no_durable_offset_when_valid_batches_follow_the_bad_bytes_then_it
 def test_given_bad_bytes_when_judged_then_the_durable_offset_decides(
     next_offset, durable_offset, has_later, is_followed, damage
 ):
-    later = OffsetPosition(9, 900, 70) if has_later else None
-    found = SegmentRecovery(100, next_offset, 0, 50, "bad", later)
     hints = Hints(False, 0, 0, durable_offset)
 
-    assert is_damage(found, hints, is_followed=is_followed) is damage
+    assert is_damage(bad_from(next_offset), hints, is_followed=has_later or is_followed) is damage
+
+
+def bad_from(offset: int) -> Damage:
+    return Damage(0, 100, 150, offset, offset + 1, "bad")
+
+
+def test_given_a_recovery_point_and_no_durable_offset_when_judged_then_below_it_is_damage():
+    """A Kafka directory: what its broker had flushed before it checkpointed."""
+    hints = Hints(False, 6, 0, None)
+
+    assert is_damage(bad_from(5), hints, is_followed=False)
+    assert not is_damage(bad_from(6), hints, is_followed=False)
 
 
 def test_given_a_durable_offset_lifted_by_the_log_start_when_judged_then_nothing_was_promised():
-    found = SegmentRecovery(100, 3, 0, 50, "bad", None)
-
-    assert not is_damage(found, Hints(False, 0, 6, 6), is_followed=True)
-    assert is_damage(found, Hints(False, 0, 5, 6), is_followed=True)
+    assert not is_damage(bad_from(3), Hints(False, 0, 6, 6), is_followed=True)
+    assert is_damage(bad_from(3), Hints(False, 0, 5, 6), is_followed=True)
 
 
 # --- leftovers ------------------------------------------------------------------------------------

@@ -162,8 +162,12 @@ def test_given_damage_in_the_middle_when_recovered_then_it_is_named_and_what_fol
 def test_given_damage_that_is_kept_when_read_then_what_lies_around_it_is_found(wound):
     """R23: damage is not cut; sound batches before and behind it are found all the same."""
     _, segment = stored(BATCHES, 5, CHANGES[wound])
-    segment.recover()
+    found = segment.recover(judge=lambda wound, later: True)
 
+    (kept,) = found.wounds
+    assert (kept.position, kept.end_position) == (BAD_POSITION, LATER[1])
+    assert (kept.first_offset, kept.next_offset) == (BATCHES[BAD].base_offset, LATER[0])
+    assert (found.valid_bytes, found.next_offset) == (segment.size_bytes, BATCHES[-1].next_offset)
     before = [segment.translate_offset(offset) for offset in range(5, BATCHES[BAD].base_offset)]
     behind = [segment.translate_offset(offset) for offset in range(LATER[0], 17)]
 
@@ -224,7 +228,7 @@ def test_given_an_empty_segment_when_recovered_then_it_is_sound():
 
     found = segment.recover()
 
-    assert found == (0, 7, -1, 0, "", None)
+    assert found == (0, 7, -1, 0, "", None, ())
 
 
 def test_given_a_first_batch_below_the_base_when_recovered_then_it_is_bad():
