@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from broker.network.acceptor import Acceptor
 from broker.network.answers import FrameHandler
 from broker.network.connection import Connection
 from broker.network.limits import Admission, ClosedConnections
@@ -32,10 +33,16 @@ class Listener:
         make_handler: Callable[[Connection], FrameHandler],
         admission: Admission,
         counters: ClosedConnections,
+        on_out_of_files: Callable[[], object] = lambda: None,
     ) -> None:
+        """Args:
+        on_out_of_files: Is told when there are no descriptors for connections: who has some that
+            can be spared closes them.
+        """
         self.name, self._sockets, self._admission = name, sockets, admission
         self._make_handler, self._counters = make_handler, counters
-        self._servers: list[asyncio.Server] = []
+        self._on_out_of_files = on_out_of_files
+        self._acceptor: Acceptor | None = None
         self._watch: asyncio.TimerHandle | None = None
         self.connections: set[Connection] = set()
 
@@ -57,8 +64,15 @@ class Listener:
             return connection
 
         self._watch_connections(loop)  # first: the coarse clock tells who is idle
-        for opened in self._sockets:
-            self._servers.append(await loop.create_server(make_connection, sock=opened))
+        self._acceptor = Acceptor(
+            loop, self._sockets, make_connection, on_out_of_files=self._on_out_of_files
+        )
+        self._acceptor.start()
+
+    @property
+    def is_accepting(self) -> bool:
+        """False while there are no descriptors for connections: they wait in the kernel's queue."""
+        return self._acceptor is None or not self._acceptor.is_paused
 
     @property
     def addresses(self) -> list[str]:
@@ -83,8 +97,8 @@ class Listener:
     def stop_accepting(self) -> None:
         """Close the listening sockets and handle no further request; answers still leave."""
         self._admission.is_draining = True
-        for server in self._servers:
-            server.close()
+        if self._acceptor is not None:
+            self._acceptor.stop()
         for connection in self.connections:
             connection.stop_reading()
 

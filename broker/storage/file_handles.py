@@ -6,6 +6,9 @@ A pinned file is never closed. Pinned is what has unflushed bytes, a running syn
 reported once says OK over lost data. Pinned files are counted; they may exceed that bound, but not
 `pinned_files_max`, which keeps descriptors for those who must not go without (`OsDisk`).
 
+When the process is out of descriptors the bound goes down (`shrink`), and comes back by and by
+(`relax`): else the cache would soon take again what it has just given.
+
 Not thread-safe: the event loop owns it. A thread gets a file that was pinned for it on the loop.
 """
 
@@ -26,6 +29,8 @@ from broker.storage.mapped_files import MappedFiles
 
 OPEN_FILES_MAX: Final = 1_000
 MAPPED_FILES_MAX: Final = 256
+RELAX_PART: Final = 60
+"""A cache that had to shrink takes so many seconds to be as large as before."""
 
 _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _log = structlog.get_logger(__name__)
@@ -48,6 +53,7 @@ class FileHandles:
     __slots__ = (
         "_forgotten",
         "_idle",
+        "_open_files_wanted",
         "_pinned",
         "disk",
         "mapped_files",
@@ -74,7 +80,9 @@ class FileHandles:
         """
         assert open_files_max >= 1
         self.disk = disk
+        self._open_files_wanted = open_files_max
         self.open_files_max = open_files_max
+        """Now; at most what was asked for."""
         self.pinned_files_max = pinned_files_max
         self.mapped_files = MappedFiles(mapped_files_max)
         self.observe_flush_seconds = observe_flush_seconds
@@ -196,9 +204,31 @@ class FileHandles:
             if error.errno not in _OUT_OF_DESCRIPTORS or not self._idle:
                 raise
         _log.warning("out of file descriptors: closing idle files", idle_files=len(self._idle))
-        while self._idle:
+        self.shrink()
+        try:
+            return self.disk.open(path, create=create)
+        except OSError as error:
+            if error.errno not in _OUT_OF_DESCRIPTORS or not self._idle:
+                raise
+        while self._idle:  # somebody was quicker
             self._close_oldest()
         return self.disk.open(path, create=create)
+
+    def shrink(self) -> None:
+        """Give descriptors back: close half of the idle files, and hold no more than are left.
+
+        Mappings go too: before Python 3.13 each has a descriptor of its own.
+        """
+        for _ in range(-(-len(self._idle) // 2)):
+            self._close_oldest()
+        self.open_files_max = max(1, min(self.open_files_max, self.open_files))
+        self.mapped_files.shrink()
+
+    def relax(self) -> None:
+        """Hold some more again, up to what was asked for; call it each second."""
+        if self.open_files_max < self._open_files_wanted:
+            step = -(-self._open_files_wanted // RELAX_PART)
+            self.open_files_max = min(self._open_files_wanted, self.open_files_max + step)
 
     def _close_oldest(self) -> None:
         _, file = self._idle.popitem(last=False)

@@ -61,6 +61,11 @@ class MappedFiles:
             self._mappings.popitem(last=False)
         return mapping
 
+    def shrink(self) -> None:
+        """Drop half of the mappings: the process is out of descriptors."""
+        for _ in range(-(-len(self._mappings) // 2)):
+            self._mappings.popitem(last=False)
+
     def forget(self, key: Hashable) -> None:
         """Drop the file's mapping, if there is one: the file was cut, closed or deleted."""
         self._mappings.pop(key, None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.storage.file_handles import FileHandles
+from broker.storage.file_handles import RELAX_PART, FileHandles
 from broker.storage.mapped_files import MAPPING_STEP_BYTES, MappedFiles
 from broker.storage.os_disk import OsDisk
 from tests.support.fake_disk import FakeDisk
@@ -194,8 +194,37 @@ def test_given_no_descriptors_left_when_opened_then_idle_files_make_room(number:
 
     handles.get(path(3))
 
-    assert disk.open_files == 2
+    assert disk.open_files == 3
     assert handles.get(path(0)) is pinned
+
+
+def test_given_no_descriptors_when_shrunk_then_half_goes_and_it_stays_small_for_a_while() -> None:
+    disk = disk_with_files(10)
+    handles = FileHandles(disk, 6)
+    pinned = handles.pin(path(9))
+    for number in range(5):
+        handles.get(path(number))
+
+    handles.shrink()
+    shrunk = disk.open_files
+    for number in range(9):
+        handles.get(path(number))
+    refilled = disk.open_files
+    for _ in range(RELAX_PART):
+        handles.relax()
+    for number in range(9):
+        handles.get(path(number))
+
+    assert (shrunk, refilled, disk.open_files) == (3, 3, 6)
+    assert handles.get(path(9)) is pinned
+
+
+def test_given_everything_pinned_when_shrunk_then_files_can_still_be_opened() -> None:
+    handles = FileHandles(disk_with_files(3), 1)
+    handles.shrink()
+
+    assert handles.open_files_max == 1
+    assert handles.get(path(0)).size() == handles.get(path(1)).size()
 
 
 def test_given_no_descriptors_and_nothing_idle_when_opened_then_the_error_comes_out() -> None:
