@@ -7,7 +7,7 @@ produce deadlines are checked by one coarse tick over the partitions that have w
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -108,13 +108,16 @@ class Partition:
         clock; the data stays), KAFKA_STORAGE_ERROR when it will never be committed.
 
         Args:
-            end_offset: The offset after the last one of the batches just appended; must not be
-                below that of a call before. Not yet committed.
+            end_offset: The offset after the last one of the batches just appended, or of those
+                that they repeat. Not yet committed.
         """
         waiters = self._commit_waiters
-        assert not waiters or waiters[-1][0] <= end_offset, "commit waiters are in offset order"
         if not waiters:
             self._deadlines.watch(self)
+        if waiters and waiters[-1][0] > end_offset:  # a repetition: behind those of its offset
+            index = bisect_right(waiters, end_offset, key=_end_offset_of)
+            waiters.insert(index, (end_offset, deadline_s, callback))
+            return
         waiters.append((end_offset, deadline_s, callback))
 
     def add_fetch_waiter(self, waiter: FetchWaiter) -> None:
@@ -176,6 +179,10 @@ class Partition:
         """A sync failed: nobody must wait any more, and the broker must end."""
         self.fail_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
         self._flusher.fail(error)
+
+
+def _end_offset_of(waiter: tuple[int, float, object]) -> int:
+    return waiter[0]
 
 
 def starts_with_record_batch(segment: LogSegment) -> bool:

@@ -175,11 +175,14 @@ class ProduceEntries:
             info = log.append(batches, expected_offset=entry.expected_offset)
         except OutOfOrderSequenceError as error:
             assert partition is not None, "only a log says this"
+            if entry.expected_offset is None:  # a producer's sequence was not the next one
+                return self.refused(error)
             return Outcome(error.code, partition.log.log_end_offset)
         except TidelogError as error:
             return self.refused(error)
-        partition.bytes_in += info.valid_bytes
-        partition.messages_in += info.message_count
+        if not info.is_duplicate:
+            partition.bytes_in += info.valid_bytes
+            partition.messages_in += info.message_count
         return Outcome(0, info.first_offset, info.append_time_ms, info.message_count, partition)
 
     def _converted(self, entry: Entry, partition: Partition) -> Steps[bytearray]:

@@ -11,7 +11,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.storage.append_origin import AppendOrigin
 from broker.storage.log_config import LogConfig, MessageTimestampType
+from broker.storage.producer_state import ProducerBatch
+from protocol.end_transaction_marker import EndTransactionMarker, decode_marker
 from protocol.errors import (
     BatchTruncatedError,
     InvalidRecordError,
@@ -19,19 +22,26 @@ from protocol.errors import (
     MessageTooLargeError,
     RecordListTooLargeError,
 )
-from protocol.identifiers import NO_TIMESTAMP
+from protocol.identifiers import NO_PRODUCER_ID, NO_TIMESTAMP
 from protocol.record_batch import (
+    check_batch,
     check_produced_batch,
     iterate_records,
     stamp_log_append_time,
 )
-from protocol.record_batch_header import CODEC_MASK, LOG_OVERHEAD_BYTES
+from protocol.record_batch_header import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    LOG_OVERHEAD_BYTES,
+    TRANSACTIONAL_FLAG,
+)
 
 if TYPE_CHECKING:
     from protocol.record_batch_header import BatchHeader
 
 _OFFSET_LENGTH_EPOCH: Final = struct.Struct(">qii")
 _LENGTH: Final = struct.Struct(">i")
+_TRANSACTIONAL_OR_CONTROL: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
 _LAST_OFFSET_DELTA_POSITION: Final = 23
 
@@ -80,6 +90,10 @@ class AppendInfo(NamedTuple):
     """Whether the offsets that the batches came with rise from batch to batch."""
     append_time_ms: int = -1
     """The broker's time given to all records (LogAppendTime), else -1."""
+    producer_batches: tuple[ProducerBatch, ...] = ()
+    """Those with a producer id."""
+    is_duplicate: bool = False
+    """Nothing was appended: it was before, at these offsets and this time."""
 
     @property
     def message_count(self) -> int:
@@ -88,19 +102,27 @@ class AppendInfo(NamedTuple):
 
 
 def analyze_and_validate(
-    batches: memoryview, rules: AppendRules, now_ms: int, first_offset: int = 0
+    batches: memoryview,
+    rules: AppendRules,
+    now_ms: int,
+    first_offset: int = 0,
+    *,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+    is_verified: bool = False,
 ) -> AppendInfo:
-    """Check every batch of a set as a producer may send it; change nothing.
+    """Check every batch of a set as its sender may send it; change nothing.
 
     Args:
         batches: Whole record batches of format v2. The last may be cut short, if it is not the
             first: see `AppendInfo.valid_bytes` and `trim_invalid_bytes`.
         now_ms: The broker's clock, against which timestamps are held.
         first_offset: The offset that the first record is to get.
+        origin: Who sends it. Sequences are not looked at here.
+        is_verified: The client's transaction is known to be open.
 
     Raises: what `check_produced_batch` raises, BatchTruncatedError for the first batch only; and
         InvalidRecordError: no batch at all, a record that is wrong (where records are decoded), or
-            a transactional batch, until there are transactions.
+            a client's transactional batch that is not verified.
         InvalidTimestampError: a timestamp too far from the clock.
         MessageTooLargeError: a batch is over `max_message_bytes`.
         RecordListTooLargeError: the set is larger than a segment.
@@ -111,14 +133,21 @@ def analyze_and_validate(
     shallow_count = codec = 0
     max_timestamp, offset_of_max_timestamp = int(NO_TIMESTAMP), first_offset
     monotonic, last_sent_offset = True, -1
+    producer_batches: list[ProducerBatch] = []
     while position < size:
-        header = _check_batch(batches, position, rules, now_ms)
+        header = _check_batch(batches, position, rules, now_ms, origin)
         if header is None:
             break
+        if header.attributes & _TRANSACTIONAL_OR_CONTROL:
+            _check_transactional(header, origin, is_verified=is_verified)
+        if header.producer_id != NO_PRODUCER_ID:
+            time = now_ms if rules.log_append_time else header.max_timestamp
+            marker = _marker(batches, position, header, origin, time)
+            producer_batches.append(ProducerBatch(header, next_offset, marker, time))
         if shallow_count and header.base_offset <= last_sent_offset:
             monotonic = False
         last_sent_offset = header.base_offset + header.last_offset_delta
-        next_offset += header.record_count
+        next_offset += header.last_offset_delta + 1
         if header.max_timestamp > max_timestamp:
             max_timestamp, offset_of_max_timestamp = header.max_timestamp, next_offset - 1
         codec = header.attributes & CODEC_MASK
@@ -134,24 +163,53 @@ def analyze_and_validate(
         append_time_ms, largest = now_ms, (now_ms, next_offset - 1)
     return AppendInfo(
         first_offset, next_offset - 1, shallow_count, position, codec, *largest, monotonic,
-        append_time_ms,
+        append_time_ms, tuple(producer_batches),
     )  # fmt: skip
 
 
 def _check_batch(
-    batches: memoryview, position: int, rules: AppendRules, now_ms: int
+    batches: memoryview, position: int, rules: AppendRules, now_ms: int, origin: AppendOrigin
 ) -> BatchHeader | None:
     """Return the header of a batch that may be appended; None for the cut tail of a set."""
+    is_client = origin is AppendOrigin.CLIENT
     try:
-        header = check_produced_batch(batches, position)
+        header = (check_produced_batch if is_client else check_batch)(batches, position)
     except BatchTruncatedError:
         if position == 0:
             raise  # no batch is whole: trimming would leave nothing and say nothing
         return None
+    if origin is AppendOrigin.REPLICATION:
+        return header
     _check_header(header, rules, now_ms)
-    if rules.decodes_records:
+    if not is_client and header.record_count != header.last_offset_delta + 1:
+        raise InvalidRecordError(
+            f"{header.record_count} records, but last_offset_delta {header.last_offset_delta}"
+        )
+    if rules.decodes_records and not header.is_control:
         _check_records(batches, position, header, rules, now_ms)
     return header
+
+
+def _check_transactional(header: BatchHeader, origin: AppendOrigin, *, is_verified: bool) -> None:
+    """Hold a transactional or control batch against what its sender may send."""
+    if origin is AppendOrigin.CLIENT and not is_verified:
+        raise InvalidRecordError("transactional batches are not supported yet")
+    if header.is_transactional and header.producer_id < 0:
+        raise InvalidRecordError("a transactional batch without a producer id")
+
+
+def _marker(
+    batches: memoryview, position: int, header: BatchHeader, origin: AppendOrigin, time_ms: int
+) -> EndTransactionMarker | None:
+    """Return the marker of a control batch, with the time it will have; None: it is none."""
+    if not header.is_control:
+        return None
+    marker = decode_marker(batches, position)
+    if marker is None:
+        if origin is AppendOrigin.COORDINATOR:
+            raise InvalidRecordError("a control batch with a producer id, and without a marker")
+        return None
+    return marker._replace(timestamp=time_ms)
 
 
 def _check_header(header: BatchHeader, rules: AppendRules, now_ms: int) -> None:
@@ -159,8 +217,6 @@ def _check_header(header: BatchHeader, rules: AppendRules, now_ms: int) -> None:
     batch_bytes = header.batch_length + LOG_OVERHEAD_BYTES
     if batch_bytes > rules.size_bytes_max:
         raise MessageTooLargeError(batch_bytes, rules.size_bytes_max)
-    if header.is_transactional:
-        raise InvalidRecordError("transactional batches are not supported yet")
     if rules.log_append_time:
         return
     _check_timestamp(header.base_timestamp, rules, now_ms)

@@ -192,3 +192,4 @@ def abandon_segment(segment: LogSegment) -> None:
     segment.records.abandon()
     segment.offset_index.abandon()
     segment.time_index.abandon()
+    segment.transaction_index.abandon()

@@ -6,12 +6,16 @@ What moves it is decided elsewhere: under flush policy `commit` it is the durabl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.storage.offset_metadata import LogOffsetMetadata
+from protocol.limits import INT64_MAX
 
 if TYPE_CHECKING:
     from broker.storage.partition_log import PartitionLog
+
+NONE_UNSTABLE: Final = INT64_MAX
+"""What the producers say where every transaction is decided, and committed."""
 
 
 class HighWatermark:
@@ -43,10 +47,19 @@ class HighWatermark:
         self._metadata = metadata
         if offset == self.offset:
             return
-        # Where transactions are kept, the producer state is told the offset here, and answers with
-        # the first offset of an undecided one, which bounds the last stable offset (R36).
         self.offset = self.last_stable_offset = offset
+        if log.producers.first_unstable_offset < NONE_UNSTABLE:
+            self.update_last_stable()
         log.listener.high_watermark_moved(log)
+
+    def update_last_stable(self) -> None:
+        """Tell the producers where it is, and compute the last stable offset anew (R36).
+
+        After moves of the high watermark and of the log start, and after a cut.
+        """
+        log = self._log
+        unstable = log.producers.high_watermark_moved(self.offset)
+        self.last_stable_offset = max(log.log_start_offset, min(self.offset, unstable))
 
     def update(self, offset: int) -> int:
         """Set it to `offset`, clamped to log start and log end; return what it became.

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import structlog
 
-from broker.storage.disk import Disk, replace_file
+from broker.storage.disk import TEMPORARY_SUFFIX, Disk, replace_file, write_whole
 from protocol.errors import StoredFormatError
+from protocol.identifiers import NO_LEADER_EPOCH, UNKNOWN_OFFSET
 from protocol.stored.file_names import LEADER_EPOCH_CHECKPOINT
 from protocol.stored.leader_epoch_checkpoint import LeaderEpoch, decode, encode
 
@@ -61,11 +62,59 @@ class LeaderEpochs:
         self._replace((*kept, LeaderEpoch(epoch, start_offset)))
         return True
 
-    def truncate_to(self, offset: int) -> None:
-        """Drop the epochs that begin above `offset`: none of their records is left."""
-        kept = tuple(entry for entry in self.entries if entry.start_offset <= offset)
-        if len(kept) != len(self.entries):
+    def truncate_from_end(self, end_offset: int, leader_epoch: int) -> None:
+        """Drop the epochs that begin at or above `end_offset`: none of their records is left.
+
+        The epoch that the log is written in, `leader_epoch`, begins there if it had begun later.
+        Durable on return.
+        """
+        kept = tuple(entry for entry in self.entries if entry.start_offset < end_offset)
+        if self.entries and (not kept or kept[-1].epoch < leader_epoch):
+            kept = (*kept, LeaderEpoch(leader_epoch, end_offset))
+        if kept != self.entries:
             self._replace(kept)
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget the epochs that ended at or below `start_offset`; the one there begins there.
+
+        Not synced: what the file said before is still true of what is left.
+        """
+        entries = self.entries
+        below = [entry for entry in entries if entry.start_offset <= start_offset]
+        if not below or below == [(below[-1].epoch, start_offset)]:
+            return
+        first = LeaderEpoch(below[-1].epoch, start_offset)
+        self.entries = (first, *entries[len(below) :])
+        try:
+            self._write_unsynced()
+        except OSError as error:
+            _log.warning("leader epochs not written", path=str(self.path), error=str(error))
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Return the largest epoch up to `epoch` that wrote, and the offset after its last record.
+
+        As OffsetForLeaderEpoch answers (KIP-101, KIP-279): an epoch before all that are known ends
+        where the first one known begins; (-1, -1) for one that is above them all.
+        """
+        if epoch == NO_LEADER_EPOCH:
+            return NO_LEADER_EPOCH, UNKNOWN_OFFSET
+        if self.entries and epoch == self.entries[-1].epoch:
+            return epoch, log_end_offset
+        higher = next((entry for entry in self.entries if entry.epoch > epoch), None)
+        if higher is None:
+            return NO_LEADER_EPOCH, UNKNOWN_OFFSET
+        floor = [entry.epoch for entry in self.entries if entry.epoch <= epoch]
+        return floor[-1] if floor else epoch, higher.start_offset
+
+    def _write_unsynced(self) -> None:
+        temporary = self.path.with_name(self.path.name + TEMPORARY_SUFFIX)
+        file = self._disk.open(temporary, create=True)
+        try:
+            file.truncate(0)
+            write_whole(file, [encode(self.entries)], 0)
+        finally:
+            file.close()
+        self._disk.rename(temporary, self.path)
 
     def _replace(self, entries: tuple[LeaderEpoch, ...]) -> None:
         replace_file(self._disk, self.path, encode(entries))

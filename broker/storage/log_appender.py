@@ -1,7 +1,8 @@
 """LogAppender: puts batches at the end of a log, and rolls (R27 to R29).
 
-`append_plain` and `append_plain_run` are the hot path: the second writes as many sets as a read of
-the socket brought at once. `append` takes any set and says exactly what is wrong with it.
+`append_plain` and `append_plain_run` are the hot path: the first also takes the next batch of an
+idempotent producer, the second writes as many sets as a read of the socket brought at once.
+`append` takes any set and says exactly what is wrong with it.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from broker.storage.append_info import (
     assign_offsets,
     trim_invalid_bytes,
 )
-from broker.storage.plain_batches import stamp_plain
+from broker.storage.append_origin import AppendOrigin
+from broker.storage.plain_batches import stamp_idempotent, stamp_plain
+from broker.storage.producer import sequence_after
 from protocol.errors import OutOfOrderSequenceError, StorageError
 from protocol.identifiers import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from broker.storage.log_context import LogContext
     from broker.storage.partition_log import PartitionLog
+    from broker.storage.producer_state import ProducerAppend
     from broker.storage.segment import LogSegment
 
 
@@ -40,19 +44,26 @@ class LogAppender:
         *,
         expected_offset: int | None = None,
         now_ms: int | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        is_verified: bool = False,
     ) -> AppendInfo:
         """Validate a set of record batches, stamp it in place, write it (R29).
 
         All or nothing, but for a cut batch at the set's end, which is left out. Not durable when
-        this returns, and perhaps not committed: see `flush` and `high_watermark`.
+        this returns, and perhaps not committed: see `flush` and `high_watermark`. A repetition of
+        what an idempotent producer has appended is not appended again: the answer says where it is.
 
         Args:
             batches: Writable: it is stamped.
             expected_offset: Append only if the log ends there.
             now_ms: The wall clock, if the caller knows it.
+            origin: Who sends it, and so what may be in it.
+            is_verified: The client's transaction is known to be open, and to have this partition;
+                without that its transactional batches are refused.
 
         Raises:
-            OutOfOrderSequenceError: LEO is not `expected_offset`.
+            OutOfOrderSequenceError: LEO is not `expected_offset`; or a sequence is not the next.
+            InvalidProducerEpochError, ...: see `ProducerState.check`.
             CorruptMessageError, InvalidRecordError, ...: see `analyze_and_validate`.
             StorageError: the disk refused, and nothing was written; or the log is closed or failed.
         """
@@ -65,24 +76,75 @@ class LogAppender:
             )
         if now_ms is None:
             now_ms = self._now_ms()
-        info = analyze_and_validate(batches, log.rules, now_ms, first_offset)
+        info = analyze_and_validate(
+            batches, log.rules, now_ms, first_offset, origin=origin, is_verified=is_verified
+        )
         size = info.valid_bytes
         batches = trim_invalid_bytes(batches, info)
-        # Sequence numbers of idempotent producers are to be checked here, before a byte is changed.
+        producer_append = None
+        if info.producer_batches:
+            if origin is AppendOrigin.CLIENT and (original := self._original_of(info)) is not None:
+                return original
+            producer_append = log.producers.check(info.producer_batches, origin)
         if log.active.should_roll(size, info.last_offset, info.max_timestamp, now_ms):
             self.roll()
         assign_offsets(batches, info, log.leader_epoch)
-        log.active.append(
-            info.last_offset, info.max_timestamp, info.offset_of_max_timestamp, (batches,), size
-        )
+        if producer_append is None:
+            log.active.append(
+                info.last_offset, info.max_timestamp, info.offset_of_max_timestamp, (batches,), size
+            )
+        else:
+            self._write_of_producers(batches, info, producer_append, now_ms)
         self._appended(info.last_offset + 1, size)
         return info
 
+    def _original_of(self, info: AppendInfo) -> AppendInfo | None:
+        """Return what was appended, if all of the set was before, in one stretch."""
+        if len(info.producer_batches) != info.shallow_count:
+            return None
+        found = self._log.producers.duplicate_of(info.producer_batches)
+        if found is None:
+            return None
+        append_time_ms = found[0].timestamp if self._log.rules.log_append_time else NO_TIMESTAMP
+        return info._replace(
+            first_offset=found[0].first_offset,
+            last_offset=found[-1].last_offset,
+            append_time_ms=append_time_ms,
+            is_duplicate=True,
+        )
+
+    def _write_of_producers(
+        self, batches: memoryview, info: AppendInfo, append: ProducerAppend, now_ms: int
+    ) -> None:
+        """Write batches of idempotent producers, or markers; their state follows what is written.
+
+        The index entry of an aborted transaction is written before its marker: see
+        `transaction_index`.
+        """
+        log = self._log
+        active, index, size_before = log.active, log.active.transaction_index, 0
+        aborted = append.aborted
+        if aborted:
+            if not index.size_bytes:
+                log.unflushed.add_directory(log.directory)
+            size_before = index.append(aborted)
+        try:
+            active.append(
+                info.last_offset, info.max_timestamp, info.offset_of_max_timestamp, (batches,),
+                info.valid_bytes,
+            )  # fmt: skip
+        except BaseException:
+            if aborted:
+                index.cut_to(size_before)
+            raise
+        log.producers.apply(append, now_ms)
+
     def append_plain(self, batches: memoryview) -> int:
-        """Append a set if it is a plain one (`plain_batches`); return its records.
+        """Append a set if it is a plain one, or an idempotent producer's next (`plain_batches`).
 
         Returns:
-            0: nothing was appended, for any reason: `append` does it, or says what is wrong.
+            Its records. 0: nothing was appended, for any reason: `append` does it, or says what is
+            wrong.
 
         Raises:
             StorageError: the disk refused, and nothing was written; or the log is closed or failed.
@@ -94,13 +156,34 @@ class LogAppender:
         first_offset, size = log.log_end_offset, len(batches)
         plain = stamp_plain(batches, log.rules, now_ms, first_offset, log.leader_epoch)
         if plain is None:
-            return 0
+            return self._append_idempotent(batches, now_ms)
         count, timestamp = plain
         last_offset = first_offset + count - 1
         active = log.active
         if active.should_roll(size, last_offset, timestamp, now_ms):
             return 0
         active.append(last_offset, timestamp, last_offset, (batches,), size)
+        self._appended(last_offset + 1, size)
+        return count
+
+    def _append_idempotent(self, batches: memoryview, now_ms: int) -> int:
+        """Append a set that is plain but for its producer, with the sequence that is next."""
+        log = self._log
+        first_offset, size = log.log_end_offset, len(batches)
+        found = stamp_idempotent(
+            batches, log.rules, now_ms, first_offset, log.leader_epoch, log.producers.producers
+        )
+        if found is None:
+            return 0
+        count, timestamp, producer = found
+        last_offset = first_offset + count - 1
+        active = log.active
+        if active.should_roll(size, last_offset, timestamp, now_ms):
+            return 0
+        active.append(last_offset, timestamp, last_offset, (batches,), size)
+        last_sequence = sequence_after(producer.next_sequence, count - 1)
+        producer.add_batch(producer.epoch, last_sequence, last_offset, count - 1, timestamp)
+        producer.heard_at_ms = now_ms
         self._appended(last_offset + 1, size)
         return count
 
@@ -178,7 +261,7 @@ class LogAppender:
         log.unflushed.writeback_at = self._context.options.writeback_bytes
         log.unflushed.add_sealed(sealed)
         log.unflushed.add_directory(log.directory)
-        # A snapshot of the producers' state is to be written here, as Kafka does at each roll.
+        log.snapshots.write(log.log_end_offset, log.producers)
         log.unflushed.note()
         return active
 

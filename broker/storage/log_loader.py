@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -13,10 +13,12 @@ from broker.storage.disk import replace_file, storage_errors, write_whole
 from broker.storage.leader_epochs import LeaderEpochs
 from broker.storage.leftovers import finish_leftovers
 from broker.storage.partition_log import PartitionLog
+from broker.storage.producer_loader import load_producers, new_producers
 from broker.storage.recovery import Hints, Recovered, check_clean_segments, recover_segments
 from broker.storage.segments import Segments
 from protocol.errors import StoredFormatError
 from protocol.identifiers import TopicPartition
+from protocol.limits import INT64_MAX
 from protocol.stored import partition_metadata
 from protocol.stored.file_names import PARTITION_METADATA, directory_name
 
@@ -70,7 +72,7 @@ def create_log(
     segment = context.open_segment(directory, 0, config, create=True, active=True)
     log = PartitionLog(
         context, topic_partition, topic_id, directory, config, Segments([segment]), epochs,
-        log_start_offset=0, log_end_offset=0,
+        new_producers(context, directory), log_start_offset=0, log_end_offset=0,
     )  # fmt: skip
     log.unflushed.add_file(metadata_path)
     log.unflushed.add_file(epochs.path)
@@ -102,21 +104,33 @@ def load_log(
         )
         context.open_segment(directory, base_offset, config, create=True).close()
         base_offsets = (base_offset,)
-    recovered = None
+    recovered = rebuild_from = None
     if hints.is_clean:
         recovered = _load_clean(context, directory, base_offsets, config, hints)
     if recovered is None:
         recovered = recover_segments(context, directory, base_offsets, config, hints)
+        rebuild_from = first_checked([each.base_offset for each in recovered.segments], hints)
+    producers = load_producers(
+        context, directory, recovered.segments, config,
+        log_end_offset=recovered.log_end_offset, rebuild_from=rebuild_from,
+    )  # fmt: skip
     epochs = LeaderEpochs(context.disk, directory)
     for epoch, start_offset in recovered.leader_epochs:
         epochs.assign(epoch, start_offset)
     log = PartitionLog(
         context, topic_partition, topic_id, directory, config,
-        Segments(recovered.segments), epochs,
+        Segments(recovered.segments), epochs, producers,
         log_start_offset=max(hints.log_start_offset, recovered.segments[0].base_offset),
         log_end_offset=recovered.log_end_offset, damage=recovered.damage,
     )  # fmt: skip
     return LoadedLog(log, recovered.checked_bytes, recovered.cut_bytes)
+
+
+def first_checked(base_offsets: Sequence[int], hints: Hints) -> int:
+    """Return the base offset of the first segment that recovery has checked."""
+    ends = [*base_offsets[1:], INT64_MAX]
+    check_from = hints.check_from
+    return next(base for base, end in zip(base_offsets, ends, strict=True) if end > check_from)
 
 
 def _load_clean(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from broker.storage.file_slice import FileSlice
     from broker.storage.partition_log import PartitionLog
     from broker.storage.segment import LogSegment
+    from protocol.stored.transaction_index import AbortedTransaction
 
 SEGMENTS_PER_STEP: Final = 20
 """Of each, its largest timestamp may have to be read from its index."""
@@ -174,6 +175,31 @@ class LogReader:
                 return LogOffsetMetadata(offset, segment.base_offset, found.position)
             segment = log.segments.higher(segment.base_offset)
         return LogOffsetMetadata(offset, log.active.base_offset, log.active.size_bytes)
+
+    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return producer id and first offset of the aborted transactions that a read must know.
+
+        Those with records at or above `start` and below `end`, in the order of their markers: what
+        a read up to the last stable offset carries, for its reader to leave their records out.
+
+        Raises:
+            StorageError: the log is closed, or cannot be read.
+        """
+        log = self._log
+        log.check_open()
+        found: list[AbortedTransaction] = []
+        segment = log.segments.floor(start)
+        while segment is not None:
+            index = segment.transaction_index
+            if index.size_bytes:
+                if not index.is_trusted:
+                    log.upkeep.trusted_index(segment)
+                collected, is_complete = index.collect(start, end)
+                found += collected
+                if is_complete:
+                    break
+            segment = log.segments.higher(segment.base_offset)
+        return [(each.producer_id, each.first_offset) for each in found]
 
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first record that is late enough (R33).

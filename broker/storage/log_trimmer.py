@@ -65,6 +65,7 @@ class LogTrimmer:
             return False
         log.log_start_offset = offset
         log.raise_durable_offset(offset)  # what is below the log start need not be kept
+        log.upkeep.log_start_moved()
         self._context.is_checkpoint_due = True
         return True
 
@@ -164,6 +165,7 @@ class LogTrimmer:
         if first > log.log_start_offset:
             log.log_start_offset = first
             log.raise_durable_offset(first)
+        log.upkeep.log_start_moved()
         for segment, _ in due:
             log.damage.pop(segment.base_offset, None)
             self.deleted.add(segment)
@@ -225,6 +227,7 @@ class LogTrimmer:
             if end < log.durable_offset:
                 log.lower_durable_offset(end)
             log.unflushed.offset_max = min(log.unflushed.offset_max, end)
+            log.upkeep.cut_begins(end)
             if spans_start:
                 segment = self._begun_anew(end)
             else:
@@ -234,7 +237,7 @@ class LogTrimmer:
                 else:
                     segment.truncate_to(offset)
                 segment.records.flush()
-            log.epochs.truncate_to(end)
+            log.upkeep.cut(end)
         except (OSError, StorageError) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
             log.fail(cause if isinstance(cause, OSError) else OSError(str(error)))
@@ -251,6 +254,7 @@ class LogTrimmer:
         log.watermark.forget_metadata()
         if log.watermark.offset > end:
             log.watermark.move_to(end)
+        log.watermark.update_last_stable()
         self._context.is_checkpoint_due = True
         log.unflushed.note()
 

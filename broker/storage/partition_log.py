@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker.storage.append_info import AppendInfo, AppendRules
+from broker.storage.append_origin import AppendOrigin
 from broker.storage.damage import Damage, LogDamage
 from broker.storage.deleted_segments import abandon_segment
 from broker.storage.flush import FlushTask
@@ -24,6 +25,7 @@ from broker.storage.log_listener import LogListener, NullListener
 from broker.storage.log_reader import LogReader, ReadLimit
 from broker.storage.log_trimmer import SEGMENTS_MAX, LogTrimmer
 from broker.storage.offset_metadata import FetchData, LogOffsetMetadata
+from broker.storage.producer_upkeep import ProducerUpkeep
 from broker.storage.quarantine import report_found
 from broker.storage.segment import LogSegment
 from broker.storage.unflushed import Unflushed
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from broker.storage.durable_offsets import DurableOffsets, DurableSlot
     from broker.storage.leader_epochs import LeaderEpochs
     from broker.storage.log_context import LogContext
+    from broker.storage.producer_loader import LoadedProducers
     from broker.storage.segments import Segments
 
 
@@ -44,8 +47,9 @@ class PartitionLog:
     __slots__ = (
         "_context", "_durable_slot", "_loaded_end_offset", "active", "appender", "config", "damage",
         "directory", "durable_offset", "epochs", "follows_log_end", "is_closed", "leader_epoch",
-        "listener", "log_end_offset", "log_start_offset", "reader", "recovery_point", "refusal",
-        "rules", "segments", "topic_id", "topic_partition", "trimmer", "unflushed", "watermark",
+        "listener", "log_end_offset", "log_start_offset", "producers", "reader", "recovery_point",
+        "refusal", "rules", "segments", "snapshots", "topic_id", "topic_partition", "trimmer",
+        "unflushed", "upkeep", "watermark",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +61,7 @@ class PartitionLog:
         config: LogConfig,
         segments: Segments,
         epochs: LeaderEpochs,
+        producers: LoadedProducers,
         *,
         log_start_offset: int,
         log_end_offset: int,
@@ -90,6 +95,10 @@ class PartitionLog:
         self.refusal = ""
         """Why no append is accepted."""
         self.epochs = epochs
+        self.producers = producers.state
+        """Idempotent producers and open transactions."""
+        self.snapshots = producers.snapshots
+        self.upkeep = ProducerUpkeep(self, context)
         self._loaded_end_offset = log_end_offset
         self._durable_slot: DurableSlot | None = None
         self.unflushed = Unflushed(self, context)
@@ -109,9 +118,14 @@ class PartitionLog:
         *,
         expected_offset: int | None = None,
         now_ms: int | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        is_verified: bool = False,
     ) -> AppendInfo:
         """Validate a set of batches, stamp it in place, write it; see `LogAppender` (R29)."""
-        return self.appender.append(batches, expected_offset=expected_offset, now_ms=now_ms)
+        return self.appender.append(
+            batches, expected_offset=expected_offset, now_ms=now_ms, origin=origin,
+            is_verified=is_verified,
+        )  # fmt: skip
 
     def roll(self) -> LogSegment:
         """Seal the active segment, begin a new one at LEO, return that; see `LogAppender` (R27)."""
@@ -261,6 +275,10 @@ class PartitionLog:
         """Return (timestamp, offset) of the first record that is late enough (R33)."""
         return self.reader.offset_for_timestamp(timestamp_ms)
 
+    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return producer id and first offset of aborted transactions; see `LogReader`."""
+        return self.reader.aborted_transactions(start, end)
+
     def segment_base_offsets_below(self, offset: int, count: int) -> list[int]:
         """Return up to `count` base offsets of segments below `offset`, newest first."""
         return self.reader.segment_base_offsets_below(offset, count)
@@ -314,6 +332,7 @@ class PartitionLog:
             if self.log_end_offset != self._loaded_end_offset:
                 self.active.seal()
                 self.unflushed.add_sealed(self.active)
+                self.snapshots.write(self.log_end_offset, self.producers)
             self.flush()
         self._end("is closed")
         for segment in self.segments:

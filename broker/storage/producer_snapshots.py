@@ -101,13 +101,20 @@ class ProducerSnapshots:
             self._disk.sync_directory(self.directory)
         return bool(gone)
 
+    def remove_below(self, offset: int) -> None:
+        """Remove those below the first segment. What cannot be removed stays, and is not used."""
+        self._remove([each for each in self.offsets if each < offset])
+
     def remove_strays(self, base_offsets: Iterable[int]) -> None:
         """Remove those that stand at no segment's base offset, but for the newest of all.
 
         What cannot be removed stays: it is one too many, and not wrong.
         """
         kept = {*base_offsets, *self.offsets[-1:]}
-        for each in [each for each in self.offsets if each not in kept]:
+        self._remove([each for each in self.offsets if each not in kept])
+
+    def _remove(self, offsets: Iterable[int]) -> None:
+        for each in offsets:
             try:
                 self._unlink(each)
             except OSError as error:

@@ -17,10 +17,11 @@ there are none but those, a new producer is refused with THROTTLING_QUOTA_EXCEED
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from broker.storage.append_origin import AppendOrigin
 from broker.storage.producer import BatchMetadata, Producer, sequence_after
+from broker.storage.storage_options import PRODUCERS_MAX
 from protocol.end_transaction_marker import EndTransactionMarker
 from protocol.errors import (
     InvalidProducerEpochError,
@@ -33,9 +34,6 @@ from protocol.identifiers import NO_PRODUCER_EPOCH, UNKNOWN_OFFSET
 from protocol.limits import INT64_MAX
 from protocol.record_batch_header import BatchHeader
 from protocol.stored.transaction_index import AbortedTransaction
-
-PRODUCERS_MAX: Final = 10_000
-"""Some 500 bytes each."""
 
 
 class ProducerBatch(NamedTuple):

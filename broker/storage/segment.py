@@ -351,6 +351,7 @@ class LogSegment(ReadableSegment):
             self._seal_indexes()
         self.offset_index.close()
         self.time_index.close()
+        self.transaction_index.abandon()
         self.records.close()
 
     def __repr__(self) -> str:

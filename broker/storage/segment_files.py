@@ -11,6 +11,7 @@ from broker.storage.file_records import FileRecords
 from broker.storage.index_cache import IndexCache
 from broker.storage.offset_index import OffsetIndex
 from broker.storage.time_index import TimeIndex
+from broker.storage.transaction_index import TransactionIndex
 from protocol.stored.file_names import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -23,7 +24,9 @@ from protocol.stored.file_names import (
 class SegmentFiles:
     """A `.log` with its `.index`, `.timeindex`, and a `.txnindex` where there is one."""
 
-    __slots__ = ("directory", "handles", "offset_index", "records", "time_index")
+    __slots__ = (
+        "directory", "handles", "offset_index", "records", "time_index", "transaction_index",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -37,6 +40,8 @@ class SegmentFiles:
         self.directory = directory
         self.records = records
         self.offset_index, self.time_index = offset_index, time_index
+        self.transaction_index = TransactionIndex(handles, directory / _transaction_name(records))
+        """Read and written when asked for; most segments have no file of it."""
 
     @classmethod
     def open_files(
@@ -124,21 +129,15 @@ class SegmentFiles:
         Raises:
             StorageError: a file cannot be renamed.
         """
-        others = self._other_paths()
         self.records.rename_to(_with_suffix(self.path, old, new))
-        for path in others:
-            renamed = _with_suffix(path, old, new)
-            index = self._indexes.get(path)
-            with storage_errors("rename", path):
-                if index is not None:
-                    index.rename_to(renamed)
-                elif self.handles.disk.exists(path):
-                    self.handles.disk.rename(path, renamed)
+        for index in self._indexes:
+            with storage_errors("rename", index.path):
+                index.rename_to(_with_suffix(index.path, old, new))
 
     def moved_to(self, directory: Path) -> None:
         """Take note that the directory was renamed."""
         self.records.moved_to(directory / self.path.name)
-        for index in (self.offset_index, self.time_index):
+        for index in (self.offset_index, self.time_index, self.transaction_index):
             index.path = directory / index.path.name
         self.directory = directory
 
@@ -151,6 +150,7 @@ class SegmentFiles:
         self.records.flush()
         self.offset_index.flush()
         self.time_index.flush()
+        self.transaction_index.flush()
 
     def delete(self) -> None:
         """Remove all files of the segment; a missing one is no error.
@@ -159,23 +159,21 @@ class SegmentFiles:
             StorageError: one cannot be removed.
         """
         self.records.delete()
-        disk = self.handles.disk
-        for path in self._other_paths():
-            index = self._indexes.get(path)
-            with storage_errors("remove", path):
-                if index is not None:
-                    index.delete()
-                elif disk.exists(path):
-                    disk.unlink(path)
+        for index in self._indexes:
+            with storage_errors("remove", index.path):
+                index.delete()
 
     @property
-    def _indexes(self) -> dict[Path, OffsetIndex | TimeIndex]:
-        return {self.offset_index.path: self.offset_index, self.time_index.path: self.time_index}
+    def _indexes(self) -> tuple[OffsetIndex | TimeIndex | TransactionIndex, ...]:
+        return self.offset_index, self.time_index, self.transaction_index
 
     def _other_paths(self) -> tuple[Path, ...]:
         """Return the files beside the `.log`; any of them may be missing."""
-        name = self.path.name.replace(LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, 1)
-        return self.offset_index.path, self.time_index.path, self.directory / name
+        return tuple(index.path for index in self._indexes)
+
+
+def _transaction_name(records: FileRecords) -> str:
+    return records.path.name.replace(LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, 1)
 
 
 def _with_suffix(path: Path, old: str, new: str) -> Path:

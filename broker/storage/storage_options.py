@@ -10,6 +10,7 @@ import msgspec
 from broker.storage.file_handles import MAPPED_FILES_MAX, OPEN_FILES_MAX
 
 MIB: Final = 1024 * 1024
+PRODUCERS_MAX: Final = 10_000
 
 
 class StorageOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +29,10 @@ class StorageOptions(msgspec.Struct, frozen=True, kw_only=True):
     retention_check_ms: int = 300_000
     disk_reserve_bytes: int = 256 * MIB
     """Below so many free bytes a data directory takes no appends; see `disk_guard`. 0: no limit."""
+    producer_id_expiration_ms: int = 86_400_000
+    """A producer not heard from for so long is forgotten, unless it has a transaction open."""
+    producers_per_partition_max: int = PRODUCERS_MAX
+    """How many producers a log knows; beyond it those idle longest are forgotten."""
     checkpoint_interval_ms: int = 1_000
     """How often recovery points are checkpointed and the durable offsets synced."""
     unflushed_bytes_max: int = 64 * MIB

@@ -8,12 +8,13 @@ against the batches that it names, before it is believed.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.storage.disk import replace_file, storage_errors, write_whole
-from protocol.errors import StoredFormatError
+from protocol.errors import StorageError, StoredFormatError
 from protocol.stored.transaction_index import (
     ENTRY,
     ENTRY_BYTES,
@@ -63,18 +64,20 @@ class TransactionIndex:
         """
         size_bytes = self.size_bytes
         data = encode(transactions)
-        with storage_errors("write", self.path):
-            write_whole(self._handles.get(self.path, create=True), [data], size_bytes)
+        try:
+            with storage_errors("write", self.path):
+                write_whole(self._handles.get(self.path, create=True), [data], size_bytes)
+        except StorageError:
+            self.cut_to(size_bytes)
+            raise
         self._size_bytes = size_bytes + len(data)
         return size_bytes
 
     def cut_to(self, size_bytes: int) -> None:
         """Take back what was appended. What cannot be cut is written over by the next entry."""
         self._size_bytes = size_bytes
-        try:
+        with contextlib.suppress(OSError):
             self._handles.get(self.path).truncate(size_bytes)
-        except OSError:
-            self._size_bytes = size_bytes
 
     def entries(self, from_number: int = 0) -> Iterator[AbortedTransaction]:
         """Yield the entries, as they stand there.

@@ -70,6 +70,8 @@ class Unflushed:
         """Have a segment that was just sealed, and its indexes, synced by the next task."""
         self._sealed.append(segment)
         self._paths += [segment.offset_index.path, segment.time_index.path]
+        if segment.transaction_index.size_bytes:
+            self._paths.append(segment.transaction_index.path)
 
     def remove_sealed(self, segment: LogSegment) -> None:
         """Forget a segment that is being deleted."""

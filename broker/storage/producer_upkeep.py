@@ -1,0 +1,149 @@
+"""ProducerUpkeep: what else has to be done for producers and epochs when a log changes its ends.
+
+Called by the parts of a PartitionLog that roll, cut and delete; and the checks of a transaction
+index before it is believed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from broker.storage.disk import storage_errors
+from broker.storage.producer_loader import (
+    marker_at,
+    rebuild_transaction_index,
+    reload_producers,
+)
+from protocol.errors import CorruptMessageError, StoredFormatError
+from protocol.record_batch_header import HEADER_BYTES, BatchHeader, parse_header
+
+if TYPE_CHECKING:
+    from broker.storage.log_context import LogContext
+    from broker.storage.partition_log import PartitionLog
+    from broker.storage.segment import LogSegment
+    from broker.storage.transaction_index import TransactionIndex
+    from protocol.stored.transaction_index import AbortedTransaction
+
+_log = structlog.get_logger(__name__)
+
+ENTRIES_COMPARED: Final = 500
+"""Of an index, with the batches they name: some 20 us each, once for each segment."""
+
+
+class ProducerUpkeep:
+    """Of one log."""
+
+    __slots__ = ("_context", "_log")
+
+    def __init__(self, log: PartitionLog, context: LogContext) -> None:
+        self._log, self._context = log, context
+
+    # --- the end of the log -------------------------------------------------------------------
+
+    def cut_begins(self, end_offset: int) -> None:
+        """Everything at or above `end_offset` is going to be cut: snapshots above it go, durably.
+
+        Raises:
+            OSError: one of them may still be there: nothing may be cut.
+        """
+        self._log.snapshots.remove_above(end_offset)
+
+    def cut(self, end_offset: int) -> None:
+        """It was cut: set epochs, transaction indexes and producers back to what is left.
+
+        The list of segments is the new one already.
+
+        Raises:
+            StorageError: a file cannot be read or changed.
+            OSError: a sync failed: final.
+        """
+        log = self._log
+        log.epochs.truncate_from_end(end_offset, log.leader_epoch)
+        last = log.segments.active
+        assert last is not None
+        last.transaction_index.truncate_to(end_offset)
+        reload_producers(
+            self._context, log.producers, log.snapshots, log.segments, log.config,
+            log_end_offset=end_offset, high_watermark=min(log.high_watermark, end_offset),
+        )  # fmt: skip
+
+    # --- the start ----------------------------------------------------------------------------
+
+    def log_start_moved(self) -> None:
+        """The log start was moved forward: segments below it may have left the list."""
+        log = self._log
+        log.epochs.truncate_from_start(log.log_start_offset)
+        log.snapshots.remove_below(log.segments.base_offsets[0])
+        log.watermark.update_last_stable()
+
+    # --- transaction indexes ------------------------------------------------------------------
+
+    def trusted_index(self, segment: LogSegment) -> TransactionIndex:
+        """Return a segment's transaction index, checked; one that is wrong is built anew.
+
+        Raises:
+            StorageError: a file cannot be read, or not be written.
+        """
+        index = segment.transaction_index
+        if index.is_trusted:
+            return index
+        log = self._log
+        following = log.segments.higher(segment.base_offset)
+        end_offset = log.log_end_offset if following is None else following.base_offset
+        try:
+            index.check(segment.base_offset, end_offset)
+            for number, entry in enumerate(index.entries()):
+                if number >= ENTRIES_COMPARED:
+                    break
+                self._compare(entry, segment)
+            index.is_trusted = True
+        except StoredFormatError as error:
+            _log.warning("transaction index wrong", path=str(index.path), error=str(error))
+            with storage_errors("build", index.path):
+                rebuild_transaction_index(
+                    self._context, log.snapshots, log.segments, log.config, segment, end_offset
+                )
+        return index
+
+    def _compare(self, entry: AbortedTransaction, segment: LogSegment) -> None:
+        """Hold an entry against the marker, and the first batch, that it names.
+
+        What the cleaner may have removed need not be there.
+
+        Raises:
+            StoredFormatError: the log says something else.
+        """
+        producer_id, first_offset, last_offset, _ = entry
+        if not self._fits(segment, last_offset, producer_id, is_marker=True):
+            raise StoredFormatError(f"transaction index: {entry} names no abort marker")
+        first_segment = self._log.segments.floor(first_offset)
+        if (
+            first_segment is not None
+            and first_offset >= self._log.log_start_offset
+            and not self._fits(first_segment, first_offset, producer_id, is_marker=False)
+        ):
+            raise StoredFormatError(f"transaction index: {entry} names no first batch")
+
+    def _fits(self, segment: LogSegment, offset: int, producer_id: int, *, is_marker: bool) -> bool:
+        may_be_gone = self._log.config.cleanup_policy.compacts
+        try:
+            found = segment.translate_offset(offset)
+            if found is None or found.offset != offset:
+                return may_be_gone
+            header = parse_header(segment.records.read_exactly(found.position, HEADER_BYTES))
+            return header.producer_id == producer_id and (
+                _is_abort(segment, found.position, header)
+                if is_marker
+                else header.is_transactional and not header.is_control
+            )
+        except CorruptMessageError:
+            return True  # damaged: it says nothing
+
+
+def _is_abort(segment: LogSegment, position: int, header: BatchHeader) -> bool:
+    if not header.is_control:
+        return False
+    marker = marker_at(segment, position, header)
+    return marker is None or not marker.is_commit
