@@ -20,6 +20,7 @@ class IndexBuilder:
         "_offset_index",
         "_time_index",
         "_were_active",
+        "due_position",
         "largest_timestamp",
         "offset_of_largest_timestamp",
     )
@@ -36,6 +37,8 @@ class IndexBuilder:
         self._base_offset = offset_index.base_offset
         self._index_interval_bytes = index_interval_bytes
         self._last_indexed_position = 0
+        self.due_position: int = index_interval_bytes
+        """The first batch behind this position gets an entry."""
         self._last_indexed_offset = offset_index.base_offset - 1
         self.largest_timestamp: int = NO_TIMESTAMP
         self.offset_of_largest_timestamp = offset_index.base_offset
@@ -49,7 +52,7 @@ class IndexBuilder:
         if max_timestamp > self.largest_timestamp:
             self.largest_timestamp = max_timestamp
             self.offset_of_largest_timestamp = last_offset
-        if position - self._last_indexed_position <= self._index_interval_bytes and not forced:
+        if position <= self.due_position and not forced:
             return
         if last_offset <= self._last_indexed_offset or not position:
             return  # an offset that goes back is the log's fault, not ours
@@ -58,6 +61,7 @@ class IndexBuilder:
         self._offset_index.append(last_offset, position)
         self._add_time_entry()
         self._last_indexed_position, self._last_indexed_offset = position, last_offset
+        self.due_position = position + self._index_interval_bytes
 
     def _add_time_entry(self) -> None:
         if self._time_index.is_full:

@@ -7,7 +7,7 @@ checked piece by piece, so that a damaged length cannot ask for much memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from broker.storage.damage import Damage
@@ -19,9 +19,18 @@ from protocol.checksum import crc32, crc32c
 from protocol.errors import BatchCorruptError, BatchTruncatedError, CorruptMessageError
 from protocol.identifiers import NO_TIMESTAMP
 from protocol.legacy_message_set import ENTRY_BYTES_MIN, parse_entry
-from protocol.limits import INT32_MAX
-from protocol.record_batch import HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, parse_header
-from protocol.record_batch_header import BatchHeader, header_fault
+from protocol.limits import INT32_MAX, INT64_MAX, RECORDS_PER_BATCH_MAX
+from protocol.record_batch_header import (
+    CODEC_MASK,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_MIN,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    RECORD_BYTES_MIN,
+    BatchHeader,
+    parse_header,
+)
 
 WINDOW_BYTES: Final = 1024 * 1024
 MAGIC_POSITION: Final = 16
@@ -29,6 +38,7 @@ LEGACY_CRC_START: Final = 16
 BATCH_CRC_START: Final = 21
 
 unpack_header = HEADER.unpack_from
+new_tuple = tuple.__new__
 
 Visitor: TypeAlias = Callable[[int, EntryHeader], None]
 """Is called with position and header of each batch or legacy entry, after its CRC was checked."""
@@ -63,7 +73,7 @@ class SegmentWalk:
 
     __slots__ = (
         "_buffer", "_end", "_records", "_start", "base_offset", "limit_offset", "promised_offset",
-        "size_bytes",
+        "size_bytes", "sound_offset", "sound_position",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +97,8 @@ class SegmentWalk:
         self.size_bytes = records.size_bytes
         self._buffer = memoryview(bytearray(min(WINDOW_BYTES, max(self.size_bytes, 1))))
         self._start = self._end = 0  # which bytes of the file the window holds
+        self.sound_position, self.sound_offset = 0, base_offset
+        """Where a walk that is over, or has failed, found the sound batches to end."""
 
     def checked_batches(
         self, position: int = 0, expected_offset: int | None = None, end: int | None = None
@@ -103,8 +115,15 @@ class SegmentWalk:
         if expected_offset is None:
             expected_offset = self.base_offset
         size_bytes = self.size_bytes if end is None else min(end, self.size_bytes)
+        self.sound_position, self.sound_offset = position, expected_offset
         while position < size_bytes:
-            header = self._check_in_window(position) or self.check(position)
+            position, expected_offset = yield from self._run_in_window(
+                position, expected_offset, size_bytes
+            )
+            self.sound_position, self.sound_offset = position, expected_offset
+            if position >= size_bytes:
+                return
+            header = self.check(position)
             if header.base_offset < expected_offset:
                 raise BatchCorruptError(
                     position, f"offset {header.base_offset} where {expected_offset} is next"
@@ -121,21 +140,43 @@ class SegmentWalk:
                 raise BatchCorruptError(position, f"offset {expected_offset - 1} is out of reach")
             yield position, header
             position = next_position
+            self.sound_position, self.sound_offset = position, expected_offset
 
-    def _check_in_window(self, position: int) -> BatchHeader | None:
-        """Do what `check` does, for a sound record batch in the window: nearly all are."""
-        index = position - self._start
-        if index < 0 or position + HEADER_BYTES > self._end:
-            return None
-        buffer = self._buffer
-        header: BatchHeader = tuple.__new__(BatchHeader, unpack_header(buffer, index))
-        _, length, _, magic, crc = header[:5]
-        end = index + LOG_OVERHEAD_BYTES + length
-        if magic != MAGIC or length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
-            return None
-        if self._start + end > self._end or crc != crc32c(buffer[index + BATCH_CRC_START : end]):
-            return None
-        return None if header_fault(header) else header
+    def _run_in_window(
+        self, position: int, expected_offset: int, size_bytes: int
+    ) -> Generator[tuple[int, EntryHeader], None, tuple[int, int]]:
+        """Do what `check` does, in one loop, for the sound record batches in the window that follow
+        each other: nearly all are. Return where it met something else, and the offset due there.
+        Between two of them the walk must not be used for anything else."""
+        if not self._start <= position <= self._end - HEADER_BYTES:
+            self._move_to(position)
+        buffer, start, limit = self._buffer, self._start, self._end - self._start
+        index = position - start
+        index_max = min(limit - HEADER_BYTES, size_bytes - 1 - start)
+        limit_offset = min(self.limit_offset, INT64_MAX)
+        while index <= index_max:
+            fields = unpack_header(buffer, index)
+            offset, length, _, magic, crc, attributes, delta, _, _, _, _, _, count = fields
+            end = index + LOG_OVERHEAD_BYTES + length
+            body_bytes = length - LENGTH_MIN
+            if (
+                magic != MAGIC
+                or offset != expected_offset
+                or body_bytes < 0
+                or end > limit
+                or crc != crc32c(buffer[index + BATCH_CRC_START : end])
+                or not 0 <= count <= delta + 1
+                or delta < 0
+                or count > RECORDS_PER_BATCH_MAX
+                or (not attributes & CODEC_MASK and count * RECORD_BYTES_MIN > body_bytes)
+            ):
+                break
+            next_offset = offset + delta + 1
+            if next_offset > limit_offset:
+                break
+            yield start + index, new_tuple(BatchHeader, fields)
+            expected_offset, index = next_offset, end
+        return start + index, expected_offset
 
     def _check_gap(
         self, position: int, header: EntryHeader, expected_offset: int, next_position: int
@@ -287,14 +328,20 @@ def recover(
         fault, later = "", None
         try:
             for at, header in walk.checked_batches(position, next_offset):
-                last_offset = header.last_offset
-                builder.add(at, last_offset, header.max_timestamp, forced=forced)
+                if (
+                    forced
+                    or at > builder.due_position
+                    or (header.max_timestamp > builder.largest_timestamp)
+                ):
+                    builder.add(at, header.last_offset, header.max_timestamp, forced=forced)
+                    forced = False
                 if visitor is not None:
                     visitor(at, header)
-                position, next_offset, forced = at + header.size_bytes, last_offset + 1, False
+            position, next_offset = walk.sound_position, walk.sound_offset
             break
         except CorruptMessageError as error:
             fault = error.reason
+        position, next_offset = walk.sound_position, walk.sound_offset
         later = walk.find_later(position, next_offset)
         wound = wound_between(walk, position, next_offset, later, fault)
         if not judge(wound, later):
