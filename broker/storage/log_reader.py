@@ -216,10 +216,15 @@ class LogReader:
         """As `offset_for_timestamp`, in steps; the first one takes the snapshot.
 
         A segment that is deleted between two steps is passed over: its records are gone.
+
+        Raises:
+            CorruptMessageError: the record may be in a wound: all before it are too early, and the
+                first one behind it is late enough, or there is none.
         """
         log = self._log
         log.check_open()
         start, end = log.log_start_offset, log.high_watermark
+        before: Damage | None = None  # a wound at the end of the segment before
         for count, segment in enumerate(log.segments.range(start, end), 1):
             if not count % SEGMENTS_PER_STEP:
                 yield None
@@ -227,7 +232,10 @@ class LogReader:
             base_offset = segment.base_offset
             is_there = log.segments.floor(base_offset) is segment
             if not is_there or not self._may_reach(segment, timestamp_ms):
+                before = _wound_at_end(segment, start) if segment.wounds else None
                 continue
+            if segment.check.unchecked is not None:
+                self._set_limit(segment)
             try:
                 found = yield from self._found_in(segment, timestamp_ms, max(start, base_offset))
             except StorageError:
@@ -236,7 +244,12 @@ class LogReader:
                 continue
             if found is not None:
                 timestamp, offset = found
+                if before is not None and self.metadata(offset).position == 0:
+                    break
                 return (timestamp, offset) if offset < end else None
+            before = _wound_at_end(segment, start) if segment.wounds else None
+        if before is not None:
+            raise CorruptMessageError(before.position, str(before))
         return None
 
     def _found_in(
@@ -244,7 +257,12 @@ class LogReader:
     ) -> Steps[tuple[int, int] | None]:
         """Return what `segment` has, at or above the log start as it is in the end."""
         while True:
-            found = yield from segment.timestamp_steps(timestamp_ms, from_offset)
+            try:
+                found = yield from segment.timestamp_steps(timestamp_ms, from_offset)
+            except DamageFoundError as error:
+                if not self._log.add_damage(error.damage):
+                    raise
+                continue
             if found is None or found.offset >= self._log.log_start_offset:
                 return found
             from_offset = self._log.log_start_offset
@@ -273,3 +291,11 @@ class LogReader:
             if segment.base_offset <= log.log_start_offset:
                 break
         return below
+
+
+def _wound_at_end(segment: LogSegment, log_start_offset: int) -> Damage | None:
+    """Return the wound that takes up the segment's end, if it may hide a record."""
+    wound = segment.wounds[-1]
+    is_at_end = wound.end_position >= segment.size_bytes
+    hides = max(wound.first_offset, log_start_offset) < wound.next_offset
+    return wound if is_at_end and hides else None

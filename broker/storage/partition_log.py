@@ -241,9 +241,17 @@ class PartitionLog:
         By the scrubber, or by a look-up. It is copied to quarantine and said aloud, reads inside
         answer CORRUPT_MESSAGE, and the recovery point stays below it. Nothing is cut.
         """
-        if self.segments.floor(damage.segment_base_offset) is None or not self.damage.add(damage):
+        base_offset = damage.segment_base_offset
+        segment = self.segments.floor(base_offset)
+        if segment is None or segment.base_offset != base_offset:
+            return False  # it was deleted meanwhile
+        if damage.end_position >= segment.size_bytes:  # what was at its end, only others can say
+            following = self.segments.higher(base_offset)
+            end = self.log_end_offset if following is None else following.base_offset
+            damage = damage._replace(next_offset=max(damage.next_offset, end))
+        if not self.damage.add(damage):
             return False
-        self._mark_wounds(damage.segment_base_offset)
+        self._mark_wounds(base_offset)
         self._set_durable_offset(self.durable_offset)
         self._context.is_checkpoint_due = True
         report_found(self._context, self.directory, damage)

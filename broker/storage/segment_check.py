@@ -69,8 +69,6 @@ class SegmentCheck:
             except CorruptMessageError as error:
                 later = walk.find_later(position, expected_offset)
                 damage = wound_between(walk, position, expected_offset, later, error.reason)
-                if later is None and self._lookup.limit_offset is not None:
-                    damage = damage._replace(next_offset=self._lookup.limit_offset)
                 raise DamageFoundError(damage) from None
             if wound is None or position < wound.position:
                 return
@@ -99,20 +97,31 @@ class SegmentCheck:
         if found.offset > offset and position:  # was the batch that should hold it passed over?
             position -= 1
         known = unchecked.known_from(position)
+        if known is None or known.end < min(found.position + size, unchecked.size_bytes):
+            size = min(size, max(batch_bytes, CHECK_BYTES_MAX))
+            self.check_span(position, found.position + size)
+        return size
+
+    def check_span(self, position: int, end: int) -> None:
+        """Check the batches that begin from `position` up to `end`, as far as they need it.
+
+        Raises:
+            DamageFoundError: one is bad.
+        """
+        unchecked = self.unchecked
+        if unchecked is None:
+            return
+        known = unchecked.known_from(position)
         if known is None:
             start, expected_offset = self._lookup.anchor(position)
             first = start
         else:
             first, start, expected_offset = known
-        if start < min(found.position + size, unchecked.size_bytes):
-            size = min(size, max(batch_bytes, CHECK_BYTES_MAX))
-            end = min(found.position + size, unchecked.size_bytes)
-            for at, header in self.checked(start, expected_offset, end):
-                start, expected_offset = at + header.size_bytes, header.next_offset
-            unchecked.add(first, start, expected_offset)
-            if unchecked.is_complete:
-                self.unchecked = None
-        return size
+        for at, header in self.checked(start, expected_offset, min(end, unchecked.size_bytes)):
+            start, expected_offset = at + header.size_bytes, header.next_offset
+        unchecked.add(first, start, expected_offset)
+        if unchecked.is_complete:
+            self.unchecked = None
 
     def cut(self, size_bytes: int) -> None:
         """The segment was cut: what is left has to be checked again, and nothing else."""

@@ -48,6 +48,15 @@ class TimestampOffset(NamedTuple):
     offset: int
 
 
+class FoundRecord(NamedTuple):
+    """What a look-up by time has found, and on what that rests."""
+
+    record: TimestampOffset
+    batch: OffsetPosition
+    start_position: int
+    """No batch before this one was looked at: an index told that they are too early."""
+
+
 class Tail(NamedTuple):
     """The end of a segment: what appends go on from."""
 
@@ -203,7 +212,8 @@ class SegmentLookup:
         while True:
             wound = next((each for each in self.wounds if each.end_position > position), None)
             stop = end if wound is None else wound.position
-            for at, header in self.records.batches(position) if position < stop else ():
+            is_wounded = wound is not None and position == stop
+            for at, header in () if is_wounded else self.records.batches(position):
                 yield at, header
                 position = at + header.size_bytes
                 if position >= stop and wound is not None:
@@ -258,7 +268,7 @@ class SegmentLookup:
             self._rebuilt_time_entries()
         return TimestampOffset(*self.time_index.last_entry)
 
-    def timestamp_steps(self, timestamp_ms: int, from_offset: int) -> Steps[TimestampOffset | None]:
+    def timestamp_steps(self, timestamp_ms: int, from_offset: int) -> Steps[FoundRecord | None]:
         """Return the first record, in log order, that is late enough (R33); None if none is.
 
         Indexes are used in the first step only; what is appended after it is not looked at.
@@ -266,8 +276,8 @@ class SegmentLookup:
         two steps.
         """
         start_offset = max(self._offset_before(timestamp_ms), from_offset)
-        position, _ = self._floor_position(start_offset)
-        for count, (at, header) in enumerate(self.headers(position), 1):
+        start, _ = self._floor_position(start_offset)
+        for count, (at, header) in enumerate(self.headers(start), 1):
             if header.max_timestamp < timestamp_ms or header.last_offset < from_offset:
                 if not count % SLICE_MESSAGES:
                     yield None
@@ -275,7 +285,8 @@ class SegmentLookup:
             data = self.records.read_exactly(at, header.size_bytes)
             found = yield from first_at_or_after(data, header, timestamp_ms, from_offset)
             if found is not None:
-                return TimestampOffset(*found)
+                batch = OffsetPosition(header.base_offset, at, header.size_bytes)
+                return FoundRecord(TimestampOffset(*found), batch, start)
             yield None  # a batch whose header promises more than it holds
         return None
 

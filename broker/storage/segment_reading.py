@@ -83,8 +83,24 @@ class ReadableSegment(SegmentFiles):
         return run_to_end(self.timestamp_steps(time_ms, from_offset))
 
     def timestamp_steps(self, time_ms: int, from_offset: int) -> Steps[TimestampOffset | None]:
-        """Return the first record, in log order from `from_offset` on, that is late enough."""
-        return self._lookup.timestamp_steps(time_ms, from_offset)
+        """Return the first record, in log order from `from_offset` on, that is late enough.
+
+        Raises:
+            DamageFoundError: the log is damaged on the way there, and nobody knew of it.
+            CorruptMessageError: what was looked for may have been in a wound that is known.
+        """
+        try:
+            found = yield from self._lookup.timestamp_steps(time_ms, from_offset)
+        except CorruptMessageError as error:
+            self.check.raise_damage(error)
+        if found is None:
+            return None
+        if self.check.unchecked is not None:
+            self.check.check_span(found.start_position, found.batch.position + 1)
+        for wound in self.wounds:
+            if from_offset < wound.next_offset == found.batch.offset > wound.first_offset:
+                raise CorruptMessageError(wound.position, str(wound))
+        return found.record
 
     # --- wounds -------------------------------------------------------------------------------
 
