@@ -13,9 +13,7 @@ An index is a hint. Nothing here fails because of a bad or missing file: the ind
 from __future__ import annotations
 
 import abc
-import sys
 from array import array
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
@@ -28,9 +26,6 @@ from broker.storage.index_cache import IndexCache, IndexEntries
 WRITE_BEHIND_ENTRIES: Final = 512
 
 _log = structlog.get_logger(__name__)
-
-assert array("i").itemsize == 4
-assert array("q").itemsize == 8
 
 
 class IndexFile(abc.ABC):
@@ -390,20 +385,3 @@ class IndexFile(abc.ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path.name})"
-
-
-def words(data: bytes) -> array[int]:
-    """Return big-endian signed 32-bit words as numbers."""
-    result = array("i")
-    result.frombytes(data)
-    if sys.byteorder == "little":
-        result.byteswap()
-    return result
-
-
-def words_to_bytes(numbers: Sequence[int]) -> bytes:
-    """Return the numbers as big-endian signed 32-bit words."""
-    result = array("i", numbers)
-    if sys.byteorder == "little":
-        result.byteswap()
-    return result.tobytes()

@@ -12,7 +12,8 @@ from bisect import bisect_left, bisect_right
 from typing import ClassVar
 
 from broker.storage.index_cache import IndexEntries
-from broker.storage.index_file import WRITE_BEHIND_ENTRIES, IndexFile, words, words_to_bytes
+from broker.storage.index_file import WRITE_BEHIND_ENTRIES, IndexFile
+from broker.storage.index_words import words, words_to_bytes
 from protocol.errors import IndexFullError
 from protocol.limits import INT32_MAX
 from protocol.stored.index_entries import OFFSET_INDEX_ENTRY_BYTES, OffsetIndexEntry

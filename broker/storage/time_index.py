@@ -12,7 +12,8 @@ from sys import byteorder
 from typing import ClassVar
 
 from broker.storage.index_cache import IndexEntries
-from broker.storage.index_file import WRITE_BEHIND_ENTRIES, IndexFile, words, words_to_bytes
+from broker.storage.index_file import WRITE_BEHIND_ENTRIES, IndexFile
+from broker.storage.index_words import words, words_to_bytes
 from protocol.errors import IndexFullError
 from protocol.identifiers import NO_TIMESTAMP
 from protocol.limits import INT32_MAX
