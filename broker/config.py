@@ -137,8 +137,11 @@ class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
     requests_per_second_max: Annotated[int, count(ge=0, le=10_000_000)] = 0
     """Requests a second from one client address, on average; beyond it, reading pauses.
     0 is no limit."""
-    request_entries_max: Annotated[int, count(ge=1, le=limits.INT16_MAX)] = 2_000
-    """Entries of one MULTIFETCH or MULTIPRODUCE, names of one TOPICS; one with more is refused."""
+    request_entries_max: Annotated[int, count(ge=1, le=limits.INT16_MAX)] = (
+        limits.REQUEST_ENTRIES_MAX
+    )
+    """Entries of one MULTIFETCH, MULTIPRODUCE or DELETE_RECORDS, names of one TOPICS; one with
+    more is refused."""
     decompressed_bytes_max: Annotated[int, size(ge=1_024)] = limits.DECOMPRESSED_BYTES_MAX
     """What one batch may grow to where the broker has to decompress it."""
     topics_max: Annotated[int, count(ge=1, le=limits.TOPICS_MAX)] = 10_000

@@ -35,6 +35,9 @@ PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 TOPICS_MAX: Final = 100_000
 """Bounds the registry, metadata answers and metric labels."""
 
+REQUEST_ENTRIES_MAX: Final = 2_000
+"""Of one request, where the broker does not say otherwise: clients split what has more."""
+
 TOPIC_SETTINGS_MAX: Final = 200
 """More settings than Kafka has names for would be a mistake or an attack."""
 

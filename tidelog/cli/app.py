@@ -11,7 +11,17 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from tidelog.cli import config, consume, dump, offsets, output, produce, topics, verify
+from tidelog.cli import (
+    config,
+    consume,
+    delete_records,
+    dump,
+    offsets,
+    output,
+    produce,
+    topics,
+    verify,
+)
 from tidelog.cli.errors import ExitCode, explained, usage_error
 from tidelog.cli.health import health
 from tidelog.cli.serve import serve
@@ -22,8 +32,10 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "topics list": topics.list_topics,
     "topics describe": topics.describe,
     "topics create": topics.create,
+    "topics alter": topics.alter,
     "topics delete": topics.delete,
     "offsets": offsets.offsets,
+    "delete-records": delete_records.delete_records,
     "dump": dump.dump,
     "verify": verify.verify,
     "config print": config.print_config,
@@ -32,7 +44,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
 """Beside `serve` and `health`, which read their arguments themselves."""
 
 GROUPS: Final = {
-    "topics": "List, describe, create and delete topics.",
+    "topics": "List, describe, create, alter and delete topics.",
     "config": "Show and check the daemon's configuration.",
 }
 

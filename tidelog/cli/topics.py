@@ -1,4 +1,4 @@
-"""`tidelog topics`: list, describe, create and delete topics."""
+"""`tidelog topics`: list, describe, create, alter and delete topics."""
 
 from __future__ import annotations
 
@@ -108,6 +108,63 @@ def create(
             output.say(f"{topic} is there already")
             return
     output.say(f"created {topic} with {partitions} partition{'s' if partitions > 1 else ''}")
+
+
+def alter(
+    topic: TopicArgument,
+    *,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A setting to change, under Kafka's name; may be given again.",
+        ),
+    ] = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--unset",
+            metavar="KEY",
+            help="A setting to put back to the broker's default; may be given again.",
+        ),
+    ] = None,
+    broker: BrokerOption = DEFAULT_BROKER,
+    as_json: JsonOption = False,
+) -> None:
+    """Change settings of a topic, while it is in use.
+
+    All of them are changed or none; what is not named stays as it is. They are durable and in
+    effect at once: the next messages follow them, retention and compaction from their next round
+    on.
+
+    Examples:
+      tidelog topics alter logs --set retention.ms=86400000 --set segment.bytes=268435456
+      tidelog topics alter logs --unset retention.ms
+    """
+    from tidelog.client import Client
+
+    changes: dict[str, str | None] = dict(_settings(settings or []))
+    for key, value in changes.items():
+        if not value:
+            raise typer.BadParameter(f"--set {key}=: write --unset {key} for the broker's default")
+    for key in unset or []:
+        if key in changes:
+            raise typer.BadParameter(f"{key} is given twice")
+        changes[key] = None
+    if not changes:
+        raise typer.BadParameter("nothing to change: write --set key=value or --unset key")
+    with Client(broker) as client:
+        client.alter_topic(topic, changes)
+    if as_json:
+        output.write_json({"topic": topic, "changed": changes})
+    else:
+        output.say(f"altered {topic}: {', '.join(map(_change_text, changes.items()))}")
+
+
+def _change_text(change: tuple[str, str | None]) -> str:
+    key, value = change
+    return f"{key} back to the default" if value is None else f"{key}={value}"
 
 
 def delete(

@@ -17,6 +17,7 @@ from tidelog.client.errors import (
     UnexpectedOffsetError,
 )
 from tidelog.client.values import (
+    DeletedRecords,
     Delivery,
     FetchAnswer,
     FetchFrom,
@@ -37,6 +38,7 @@ __all__ = [
     "Codec",
     "ConnectionLostError",
     "DamagedBatchError",
+    "DeletedRecords",
     "Delivery",
     "ErrorCode",
     "FetchAnswer",

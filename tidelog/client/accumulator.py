@@ -16,8 +16,12 @@ from protocol.compression import Codec
 from protocol.native.responses import ProduceResponse
 from protocol.record import Record
 from protocol.record_batch_builder import build_batch
-from tidelog.client.retrying import BACKOFF_FIRST_S, BACKOFF_MAX_S, is_retriable
+from tidelog.client.retrying import BACKOFF_FIRST_S, BACKOFF_MAX_S, is_retriable, is_unknown_topic
 from tidelog.client.values import Delivery, Headers
+
+UNKNOWN_TOPIC_GRACE_S: Final = 1.0
+"""How long a topic that the broker does not have is taken for one that is just being created. It
+would not be worth the wait, but topics are also deleted and made anew."""
 
 RECORD_OVERHEAD_BYTES: Final = 20
 """What a record takes up beside its key, value and headers, at the most."""
@@ -71,6 +75,7 @@ class Batch:
     futures: list[DeliveryFuture] = field(default_factory=list)
     attempts: int = 0
     not_before_s: float = 0.0
+    is_delivered: bool = False
     is_finished: bool = False
     """Delivered or given up; nobody waits for it any more."""
 
@@ -80,6 +85,7 @@ class Batch:
 
     def deliver(self, answer: ProduceResponse | None) -> None:
         """Resolve the future of every message; `answer` None: acks=0, nobody said."""
+        self.is_delivered = True
         for index, (record, future) in enumerate(zip(self.records, self.futures, strict=True)):
             if future.done():
                 continue
@@ -108,6 +114,7 @@ class Accumulator:
         self._settings = settings
         self._queues: dict[tuple[str, int], deque[Batch]] = {}
         self._in_flight: set[tuple[str, int]] = set()
+        self._unknown_since: dict[tuple[str, int], tuple[float, float]] = {}
         self.buffered_bytes = 0
         self.flushes = 0
         """While there is one, batches are due at once, however small and young."""
@@ -184,11 +191,22 @@ class Accumulator:
         """Plan a retry, if one may help; False if the batch has failed for good."""
         if not is_retriable(error) or now_s >= batch.deadline_s:
             return False
+        if is_unknown_topic(error) and self._is_given_up(batch, now_s):
+            return False
         exponent = min(batch.attempts - 1, 10)
         backoff_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2**exponent)
         batch.not_before_s = now_s + backoff_s * random.uniform(0.8, 1.2)
         self._in_flight.discard((batch.topic, batch.partition))
         return True
+
+    def _is_given_up(self, batch: Batch, now_s: float) -> bool:
+        """Whether the broker has been saying for long enough that it has no such partition."""
+        key = (batch.topic, batch.partition)
+        since_s, last_s = self._unknown_since.get(key, (now_s, now_s))
+        if now_s > last_s + 2 * UNKNOWN_TOPIC_GRACE_S:  # another time than the last
+            since_s = now_s
+        self._unknown_since[key] = (since_s, now_s)
+        return now_s >= since_s + UNKNOWN_TOPIC_GRACE_S
 
     def unfinished(self) -> list[Batch]:
         """Return all batches there are now; a flush waits for these, not for later ones."""
@@ -206,6 +224,8 @@ class Accumulator:
         batch.is_finished = True
         key = (batch.topic, batch.partition)
         self._in_flight.discard(key)
+        if batch.is_delivered:
+            self._unknown_since.pop(key, None)
         queue = self._queues[key]
         assert queue[0] is batch, "one batch of a partition at a time, the oldest first"
         queue.popleft()

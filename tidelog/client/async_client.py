@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from protocol.errors import BrokerError
 from protocol.limits import RESPONSE_BYTES_MAX
 from protocol.native.responses import ProduceResponse
-from tidelog.client import calls
+from tidelog.client import calls, splitting
 from tidelog.client.accumulator import ProducerSettings
 from tidelog.client.address import Address
 from tidelog.client.async_connection import AsyncConnection
@@ -19,7 +19,14 @@ from tidelog.client.cursor import Cursor
 from tidelog.client.errors import ConnectionLostError
 from tidelog.client.retrying import backoffs_s, is_repeatable
 from tidelog.client.starts import start_time_ms, time_or_log_end
-from tidelog.client.values import FetchAnswer, FetchFrom, Message, Start, TopicInfo
+from tidelog.client.values import (
+    DeletedRecords,
+    FetchAnswer,
+    FetchFrom,
+    Message,
+    Start,
+    TopicInfo,
+)
 
 T = TypeVar("T")
 
@@ -62,7 +69,7 @@ class AsyncClient:
 
     async def topics(self, *names: str) -> list[TopicInfo]:
         """Describe the named topics, or all; a topic that does not exist has its error set."""
-        return await self._call(calls.topics(names))
+        return await self._call_split(splitting.topics(names))
 
     async def create_topic(
         self, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None
@@ -70,9 +77,31 @@ class AsyncClient:
         """Make a topic; `settings` under Kafka's names, e.g. {"retention.ms": "3600000"}."""
         await self._call(calls.create_topic(name, partitions, settings))
 
+    async def alter_topic(self, name: str, settings: Mapping[str, str | None]) -> None:
+        """Change settings of a topic; None puts one back to the broker's default.
+
+        All of them or none, durable and in effect on return; what is not named stays as it is.
+        """
+        await self._call(calls.alter_topic(name, settings))
+
     async def delete_topic(self, name: str) -> None:
         """Remove a topic and its data."""
         await self._call(calls.delete_topic(name))
+
+    async def delete_records(self, topic: str, offsets: Mapping[int, int]) -> list[DeletedRecords]:
+        """Delete what lies below an offset, for good.
+
+        Args:
+            offsets: By partition; `LATEST` deletes everything up to the high watermark.
+
+        Returns:
+            For each partition where it begins now, or its error, such as OFFSET_OUT_OF_RANGE for
+            an offset above the high watermark.
+
+        Raises:
+            BrokerError: there is no such topic, or clients may not write to it.
+        """
+        return await self._call_split(splitting.delete_records(topic, offsets))
 
     # --- reading ----------------------------------------------------------------------------
 
@@ -115,15 +144,15 @@ class AsyncClient:
         min_bytes: int = 1,
         max_wait_ms: int = 0,
     ) -> list[FetchAnswer]:
-        """Fetch from several partitions in one request; each answer has its own error code."""
-        call = calls.multi_fetch(
+        """Fetch from several partitions at once; each answer has its own error code."""
+        split_call = splitting.multi_fetch(
             sources,
             max_bytes=max_bytes,
             min_bytes=min_bytes,
             max_wait_ms=max_wait_ms,
             response_bytes_max=self._response_bytes_max,
         )
-        return await self._call(call, max_wait_ms / 1000)
+        return await self._call_split(split_call)
 
     async def messages(
         self,
@@ -197,3 +226,13 @@ class AsyncClient:
                 if backoff_s is None or not is_repeatable(call, error):
                     raise
             await asyncio.sleep(backoff_s)
+
+    async def _call_split(self, split_call: splitting.SplitCall[T]) -> list[T]:
+        call, wait_s = next(split_call)
+        while True:
+            answer = await self._call(call, wait_s)
+            try:
+                call, wait_s = split_call.send(answer)
+            except StopIteration as stop:
+                whole: list[T] = stop.value
+                return whole

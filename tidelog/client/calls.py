@@ -20,7 +20,7 @@ from protocol.errors import (
 )
 from protocol.identifiers import Buffer
 from protocol.limits import RESPONSE_BYTES_MAX
-from protocol.native import requests, responses
+from protocol.native import requests, responses, topic_changes
 from protocol.native.request_types import EARLIEST_TIME, LATEST_TIME, MessageFormat
 from protocol.record_batch import check_batch, iterate_records
 from tidelog.client.errors import (
@@ -29,7 +29,14 @@ from tidelog.client.errors import (
     ResponseTooLargeError,
     UnexpectedOffsetError,
 )
-from tidelog.client.values import FetchAnswer, FetchFrom, Message, PartitionInfo, TopicInfo
+from tidelog.client.values import (
+    DeletedRecords,
+    FetchAnswer,
+    FetchFrom,
+    Message,
+    PartitionInfo,
+    TopicInfo,
+)
 
 T = TypeVar("T")
 
@@ -69,6 +76,8 @@ def produce(
 
     def parse(frame: memoryview) -> responses.ProduceResponse:
         answer = responses.decode_produce_response(frame)
+        if answer.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            check(answer.error, f"there is no {topic}-{partition}, and producing does not make it")
         check(answer.error, f"{topic}-{partition}")
         return answer
 
@@ -254,9 +263,30 @@ def create_topic(
     )
 
 
+def alter_topic(name: str, settings: Mapping[str, str | None]) -> Call[None]:
+    """Change settings of a topic; None puts one back to the broker's default."""
+    changes = {key: value or "" for key, value in settings.items()}
+    return Call([topic_changes.encode_alter_topic(name, changes)], _parse_status)
+
+
 def delete_topic(name: str) -> Call[None]:
     """Remove a topic and its data."""
     return Call([requests.encode_delete_topic(name)], _parse_status, is_repeatable=False)
+
+
+def delete_records(topic: str, offsets: Mapping[int, int]) -> Call[list[DeletedRecords]]:
+    """Move log starts forward; `offsets` by partition, LATEST up to the high watermark."""
+
+    def parse(frame: memoryview) -> list[DeletedRecords]:
+        error, results = topic_changes.decode_delete_records_response(frame)
+        check(error, topic)
+        if [each.partition for each in results] != list(offsets):
+            raise FrameError("the answer is not about the partitions that were named")
+        return [DeletedRecords(topic, *each) for each in results]
+
+    request = topic_changes.encode_delete_records(topic, list(offsets.items()))
+    # A second LATEST could be a later one.
+    return Call([request], parse, is_repeatable=LATEST not in offsets.values())
 
 
 def _parse_status(frame: memoryview) -> None:

@@ -21,15 +21,17 @@ def is_retriable(error: Exception) -> bool:
     return isinstance(error, ConnectionLostError)
 
 
+def is_unknown_topic(error: Exception) -> bool:
+    """Whether the broker does not have the topic, or not that partition of it."""
+    return isinstance(error, BrokerError) and error.number == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def is_repeatable(call: Call[Any], error: Exception) -> bool:
     """Whether to send a call again that only asks.
 
     A topic that is not there will not be there a moment later: only producing makes it.
     """
-    is_missing = (
-        isinstance(error, BrokerError) and error.number == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    )
-    return call.is_repeatable and is_retriable(error) and not is_missing
+    return call.is_repeatable and is_retriable(error) and not is_unknown_topic(error)
 
 
 def backoffs_s(retries: int | None = None) -> Iterator[float]:

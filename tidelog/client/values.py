@@ -57,6 +57,22 @@ class TopicInfo(NamedTuple):
     partitions: tuple[PartitionInfo, ...]
 
 
+class DeletedRecords(NamedTuple):
+    """Where a partition begins after its first records were deleted."""
+
+    topic: str
+    partition: int
+    error: int
+    """0, or the code why nothing was deleted."""
+    log_start_offset: int
+    """The first offset there is, for good; -1 with an error."""
+
+    def raise_for_error(self) -> None:
+        """Raise BrokerError if the partition answered with one."""
+        if self.error:
+            raise BrokerError(self.error, f"{self.topic}-{self.partition}")
+
+
 class FetchAnswer(NamedTuple):
     """What one partition gave to a fetch."""
 

@@ -136,6 +136,46 @@ def test_given_retries_past_the_delivery_timeout_when_it_fails_then_the_messages
     assert accumulator.is_empty
 
 
+def test_given_a_topic_that_is_not_there_when_it_stays_so_then_its_messages_fail_soon() -> None:
+    """It may be just being created; but nobody must wait two minutes to learn of a typing error."""
+    unknown = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    accumulator = Accumulator(ProducerSettings(linger_s=0, batch_bytes_max=50))
+    first, second = add(accumulator, bytes(40)), add(accumulator, bytes(40))
+    (batch,) = accumulator.take_due(0.0)
+
+    failed(accumulator, batch, unknown, now_s=0.1)
+    failed(accumulator, batch, unknown, now_s=0.9)
+    assert not first.done()
+    failed(accumulator, batch, unknown, now_s=1.2)
+    assert isinstance(first.exception(), BrokerError)
+    (batch,) = accumulator.take_due(1.2)
+    failed(accumulator, batch, unknown, now_s=1.3)  # it does not wait for a second time
+
+    assert isinstance(second.exception(), BrokerError)
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_given_a_topic_that_was_found_or_long_not_asked_for_when_lacking_again_then_a_new_moment(
+    is_found: bool,
+) -> None:
+    unknown = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    accumulator = Accumulator(ProducerSettings(linger_s=0))
+    add(accumulator, b"x")
+    (batch,) = accumulator.take_due(0.0)
+    failed(accumulator, batch, unknown, now_s=0.0)
+    if is_found:
+        succeeded(accumulator, batch, answer(0, 1))
+    else:
+        failed(accumulator, batch, unknown, now_s=1.0)
+    later_s = 1.5 if is_found else 9.0
+    future = add(accumulator, b"y", now_s=later_s)
+    (batch,) = accumulator.take_due(later_s + 1)
+
+    failed(accumulator, batch, unknown, now_s=later_s)
+
+    assert not future.done()
+
+
 def test_given_a_final_error_when_it_comes_then_its_messages_fail_and_the_next_go_on() -> None:
     accumulator = Accumulator(ProducerSettings(linger_s=0, batch_bytes_max=50))
     bad, good = add(accumulator, bytes(40)), add(accumulator, bytes(40))

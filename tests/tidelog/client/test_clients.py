@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from protocol.errors import BrokerError, ErrorCode
-from protocol.native import requests, responses
+from protocol.limits import REQUEST_ENTRIES_MAX
+from protocol.native import requests, responses, topic_changes
+from protocol.native.request_types import RequestType
 from protocol.record_batch import Record
 from protocol.record_batch_builder import build_batch
 from tests.support.scripted_server import Script, ScriptedServer
 from tidelog.client import (
+    LATEST,
     AsyncClient,
     Client,
     ClientClosedError,
@@ -191,6 +194,77 @@ def test_given_a_retriable_error_when_answered_then_asked_again_until_the_retrie
         client.fetch("t", 0, 7)
 
     assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(("offsets", "sent"), [({0: 5}, 3), ({0: LATEST}, 1)])
+def test_given_a_lost_connection_when_records_are_deleted_then_repeated_if_that_deletes_the_same(
+    connect: Connect, offsets: dict[int, int], sent: int
+) -> None:
+    client, server = connect(lambda number, frame: None, retries=2)
+
+    with pytest.raises(ConnectionLostError):
+        client.delete_records("t", offsets)
+
+    assert len(server.requests) == sent
+
+
+def test_given_results_of_other_partitions_when_records_are_deleted_then_it_makes_no_sense(
+    connect: Connect,
+) -> None:
+    answer = topic_changes.encode_delete_records_response(0, [(1, 0, 5)])
+    client, _ = connect(lambda number, frame: answer, retries=0)
+
+    with pytest.raises(ConnectionLostError):
+        client.delete_records("t", {0: 5})
+
+
+def test_given_more_names_or_partitions_than_one_request_takes_when_asked_then_several_are_sent(
+    connect: Connect,
+) -> None:
+    names = [f"t{number}" for number in range(4_500)]
+
+    def script(number: int, frame: bytes) -> bytes:
+        if requests.decode_type(frame) == RequestType.TOPICS:
+            asked = requests.decode_topics(frame, REQUEST_ENTRIES_MAX)
+            return responses.encode_topics_response(0, [(name, 3, ()) for name in asked])
+        _, entries = topic_changes.decode_delete_records(frame, REQUEST_ENTRIES_MAX)
+        return topic_changes.encode_delete_records_response(
+            0, [(partition, 0, offset) for partition, offset in entries]
+        )
+
+    client, server = connect(script)
+
+    assert [info.name for info in client.topics(*names)] == names
+    deleted = client.delete_records("t", dict.fromkeys(range(2001), 7))
+
+    assert [each[1:] for each in deleted] == [(number, 0, 7) for number in range(2_001)]
+    assert len(server.requests) == 3 + 2
+
+
+@pytest.mark.parametrize("found_in", [0, 1])
+def test_given_more_partitions_than_one_request_takes_when_fetched_then_the_wait_is_shared(
+    connect: Connect, found_in: int
+) -> None:
+    """And is over with the first message."""
+    sources = [FetchFrom("t", partition, 7) for partition in range(2_001)]
+    asked: list[tuple[int, int, int, int]] = []
+
+    def script(number: int, frame: bytes) -> bytes:
+        max_bytes, min_bytes, max_wait_ms, _, entries = requests.decode_multi_fetch(
+            frame, REQUEST_ENTRIES_MAX
+        )
+        asked.append((max_bytes, min_bytes, max_wait_ms, len(entries)))
+        sets = [BATCH] if number == found_in else []
+        sends = [(0, sets), *[(0, [])] * (len(entries) - 1)]
+        return b"".join(responses.multi_message_set_send(0, sends))
+
+    client, _ = connect(script)
+
+    answers = client.multi_fetch(sources, max_bytes=1_001, max_wait_ms=90)
+
+    assert [answer.partition for answer in answers] == list(range(2_001))
+    assert [n for n, answer in enumerate(answers) if answer.messages] == [found_in * 2_000]
+    assert asked == [(500, 1, 45, 2_000), (500, 1, 0 if found_in == 0 else 45, 1)]
 
 
 @pytest.mark.parametrize(
