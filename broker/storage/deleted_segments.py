@@ -75,13 +75,16 @@ class DeletedSegments:
     have a hole. With the log start known, nothing below it is read, or comes back.
     """
 
-    __slots__ = ("_context", "_next_due_at", "_renamed", "_unrenamed", "is_settled")
+    __slots__ = (
+        "_context", "_next_due_at", "_renamed", "_replaced_count", "_unrenamed", "is_settled",
+    )  # fmt: skip
 
     def __init__(self, context: LogContext) -> None:
         self._context = context
         self._unrenamed: deque[LogSegment] = deque()
         self._renamed: list[tuple[float, LogSegment, tuple[str, ...]]] = []
         self._next_due_at = math.inf
+        self._replaced_count = 0
         self.is_settled = True
         """No deleted segment can come back: the log start need not be known any more."""
 
@@ -98,6 +101,25 @@ class DeletedSegments:
         """
         segment.rename_suffix("", DELETED_SUFFIX)
         self._wait(segment, delay_ms, (DELETED_SUFFIX,))
+
+    def add_replaced(self, segment: LogSegment, delay_ms: int) -> None:
+        """As `add_renamed`, for a segment whose base offset another one has now (the cleaner's).
+
+        Under a name of its own, such as `.1.deleted`: the other one may be replaced in its turn
+        while readers of this one go on.
+
+        Raises:
+            StorageError: the log file cannot be renamed.
+        """
+        self._replaced_count += 1
+        state = f".{self._replaced_count}{DELETED_SUFFIX}"
+        try:
+            segment.rename_suffix("", state)
+        except StorageError as error:
+            if not segment.path.name.endswith(state):
+                raise
+            _log.warning("an index keeps its name", segment=repr(segment), error=str(error))
+        self._wait(segment, delay_ms, (state,))
 
     def _wait(self, segment: LogSegment, delay_ms: int, states: tuple[str, ...]) -> None:
         due_at = self._context.clock.monotonic() + delay_ms / 1000

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from broker.storage.deleted_segments import DeletedSegments, abandon_segment
-from broker.storage.disk import storage_errors, write_whole
+from broker.storage.disk import TEMPORARY_SUFFIX, storage_errors, write_whole
 from broker.storage.retention import (
     DeletionReason,
     RetentionPlan,
@@ -23,7 +23,6 @@ from broker.storage.retention import (
 )
 from protocol.errors import CorruptMessageError, OffsetOutOfRangeError, StorageError
 from protocol.identifiers import NO_TIMESTAMP
-from protocol.stored.file_names import CLEANED_SUFFIX
 
 if TYPE_CHECKING:
     from broker.storage.checkpoint import CheckpointTask
@@ -293,7 +292,7 @@ class LogTrimmer:
         """
         log, disk = self._log, self._context.disk
         path = segment.path
-        copy_path = path.with_name(path.name + CLEANED_SUFFIX)  # a leftover is removed at load
+        copy_path = path.with_name(path.name + TEMPORARY_SUFFIX)  # not what a cleaner may write
         with storage_errors("write", copy_path):
             copy = disk.open(copy_path, create=True)
             try:

@@ -20,6 +20,7 @@ from broker.storage.deleted_segments import abandon_segment
 from broker.storage.flush import FlushTask
 from broker.storage.high_watermark import HighWatermark
 from broker.storage.log_appender import LogAppender
+from broker.storage.log_cleaning import LogCleaning
 from broker.storage.log_config import FlushPolicy, LogConfig
 from broker.storage.log_listener import LogListener, NullListener
 from broker.storage.log_reader import LogReader, ReadLimit
@@ -45,11 +46,11 @@ class PartitionLog:
     """The log of one partition. Made by `log_loader`, which reads or creates its directory."""
 
     __slots__ = (
-        "_context", "_durable_slot", "_loaded_end_offset", "active", "appender", "config", "damage",
-        "directory", "durable_offset", "epochs", "follows_log_end", "is_closed", "leader_epoch",
-        "listener", "log_end_offset", "log_start_offset", "producers", "reader", "recovery_point",
-        "refusal", "rules", "segments", "snapshots", "topic_id", "topic_partition", "trimmer",
-        "unflushed", "upkeep", "watermark",
+        "_context", "_durable_slot", "_loaded_end_offset", "active", "appender", "cleaning",
+        "config", "damage", "directory", "durable_offset", "epochs", "follows_log_end",
+        "is_closed", "leader_epoch", "listener", "log_end_offset", "log_start_offset", "producers", "reader",
+        "recovery_point", "refusal", "rules", "segments", "snapshots", "topic_id",
+        "topic_partition", "trimmer", "unflushed", "upkeep", "watermark",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +107,7 @@ class PartitionLog:
         self.appender = LogAppender(self, context)
         self.reader = LogReader(self)
         self.trimmer = LogTrimmer(self, context)
+        self.cleaning = LogCleaning(self, context)
         self.watermark = HighWatermark(self)
         self.update_config(config)
         self.watermark.move_to(log_end_offset, self.end_metadata())
@@ -309,12 +311,15 @@ class PartitionLog:
 
     def delete_old_segments(self, now_ms: int, limit: int = SEGMENTS_MAX) -> int:
         """Remove the segments that are due; return how many (R38); see `LogTrimmer`."""
-        return 0 if self.refusal else self.trimmer.delete_old_segments(now_ms, limit)
+        if self.refusal or self.cleaning.is_replacing:
+            return 0
+        return self.trimmer.delete_old_segments(now_ms, limit)
 
     def truncate_to(self, offset: int) -> int:
         """Cut everything at or above `offset`; return the new LEO; see `LogTrimmer`."""
         if self.refusal:
             raise StorageError(f"{self.topic_partition} {self.refusal}")
+        self.cleaning.before_cut(offset)
         return self.trimmer.truncate_to(offset)
 
     def update_config(self, config: LogConfig) -> None:
