@@ -59,7 +59,7 @@ class LeaderEpochs:
         if self.entries and epoch <= self.entries[-1].epoch:
             return False
         kept = [entry for entry in self.entries if entry.start_offset < start_offset]
-        self._replace((*kept, LeaderEpoch(epoch, start_offset)))
+        self.replace((*kept, LeaderEpoch(epoch, start_offset)))
         return True
 
     def truncate_from_end(self, end_offset: int, leader_epoch: int) -> None:
@@ -72,7 +72,7 @@ class LeaderEpochs:
         if self.entries and (not kept or kept[-1].epoch < leader_epoch):
             kept = (*kept, LeaderEpoch(leader_epoch, end_offset))
         if kept != self.entries:
-            self._replace(kept)
+            self.replace(kept)
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget the epochs that ended at or below `start_offset`; the one there begins there.
@@ -116,6 +116,7 @@ class LeaderEpochs:
             file.close()
         self._disk.rename(temporary, self.path)
 
-    def _replace(self, entries: tuple[LeaderEpoch, ...]) -> None:
+    def replace(self, entries: tuple[LeaderEpoch, ...]) -> None:
+        """Have the file say just this; durable on return. OSError: it says what it did."""
         replace_file(self._disk, self.path, encode(entries))
         self.entries = entries

@@ -10,6 +10,7 @@ from uuid import UUID
 import structlog
 
 from broker.storage.disk import replace_file, storage_errors, write_whole
+from broker.storage.epoch_loader import load_epochs
 from broker.storage.leader_epochs import LeaderEpochs
 from broker.storage.leftovers import finish_leftovers
 from broker.storage.partition_log import PartitionLog
@@ -114,13 +115,15 @@ def load_log(
         context, directory, recovered.segments, config,
         log_end_offset=recovered.log_end_offset, rebuild_from=rebuild_from,
     )  # fmt: skip
-    epochs = LeaderEpochs(context.disk, directory)
-    for epoch, start_offset in recovered.leader_epochs:
-        epochs.assign(epoch, start_offset)
+    log_start_offset = max(hints.log_start_offset, recovered.segments[0].base_offset)
+    with storage_errors("write the leader epochs of", directory):
+        epochs = load_epochs(
+            context.disk, directory, Segments(recovered.segments),
+            log_start_offset=log_start_offset, log_end_offset=recovered.log_end_offset,
+        )  # fmt: skip
     log = PartitionLog(
         context, topic_partition, topic_id, directory, config,
-        Segments(recovered.segments), epochs, producers,
-        log_start_offset=max(hints.log_start_offset, recovered.segments[0].base_offset),
+        Segments(recovered.segments), epochs, producers, log_start_offset=log_start_offset,
         log_end_offset=recovered.log_end_offset, damage=recovered.damage,
     )  # fmt: skip
     return LoadedLog(log, recovered.checked_bytes, recovered.cut_bytes)

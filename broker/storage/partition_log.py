@@ -129,6 +129,15 @@ class PartitionLog:
             is_verified=is_verified,
         )  # fmt: skip
 
+    def begin_leader_epoch(self, epoch: int) -> None:
+        """Write in `epoch` from LEO on; one that is not above all before it changes nothing.
+
+        Raises:
+            OSError: it cannot be noted durably: the log goes on in the epoch before.
+        """
+        if self.epochs.assign(epoch, self.log_end_offset):
+            self.leader_epoch = epoch
+
     def roll(self) -> LogSegment:
         """Seal the active segment, begin a new one at LEO, return that; see `LogAppender` (R27)."""
         return self.appender.roll()
@@ -292,6 +301,10 @@ class PartitionLog:
     def segment_base_offsets_below(self, offset: int, count: int) -> list[int]:
         """Return up to `count` base offsets of segments below `offset`, newest first."""
         return self.reader.segment_base_offsets_below(offset, count)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the epoch at or below `epoch`, and where it ends; see `LeaderEpochs`."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """Return an offset with its place in the files (R35); see `LogReader.metadata`."""

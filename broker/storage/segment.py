@@ -36,6 +36,7 @@ class LogSegment(ReadableSegment):
         "_is_index_full", "_is_tail_known", "_jitter_share", "_largest_timestamp",
         "_offset_max", "_offset_of_largest_timestamp", "_roll_after_ms", "_segment_bytes_max",
         "created_at_ms",
+        "tail_leader_epoch",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +60,8 @@ class LogSegment(ReadableSegment):
         self._offset_of_largest_timestamp = self.base_offset
         self._is_index_full = False
         self._is_tail_known = not self.size_bytes
+        self.tail_leader_epoch: int | None = None
+        """Of the last batch, when the end of the file was last read; None: it was not."""
         self.update_config(config)
 
     @classmethod
@@ -166,6 +169,7 @@ class LogSegment(ReadableSegment):
         self._bytes_since_index_entry = tail.unindexed_bytes
         self._is_index_full = self.offset_index.is_full or self.time_index.is_full
         self._is_tail_known = True
+        self.tail_leader_epoch = tail.leader_epoch
         return tail.next_offset
 
     def room_bytes(self) -> int:

@@ -36,7 +36,7 @@ from broker.storage.time_index import TimeIndex
 from broker.storage.timestamp_search import first_at_or_after
 from protocol import record_batch
 from protocol.errors import BatchCorruptError, CorruptMessageError
-from protocol.identifiers import NO_TIMESTAMP
+from protocol.identifiers import NO_LEADER_EPOCH, NO_TIMESTAMP
 
 _log = structlog.get_logger(__name__)
 
@@ -66,6 +66,8 @@ class Tail(NamedTuple):
     """The largest timestamp of the whole segment; -1 if there is none."""
     unindexed_bytes: int
     """From the batch of the last index entry to the end."""
+    leader_epoch: int
+    """Of the last batch; -1 if there is none, or it has none."""
 
 
 class SegmentLookup:
@@ -244,12 +246,12 @@ class SegmentLookup:
 
     def _scan_tail(self, largest: TimestampOffset) -> Tail:
         start, _ = self._floor_position(self.base_offset + 2**31)
-        next_offset = self.base_offset
+        next_offset, leader_epoch = self.base_offset, int(NO_LEADER_EPOCH)
         for _, header in self.headers(start):
-            next_offset = header.next_offset
+            next_offset, leader_epoch = header.next_offset, header.leader_epoch
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, next_offset - 1)
-        return Tail(next_offset, largest, self.records.size_bytes - start)
+        return Tail(next_offset, largest, self.records.size_bytes - start, leader_epoch)
 
     def next_offset(self) -> int:
         """Return the offset after the last batch (R24), by the offset index alone; as `tail`."""
