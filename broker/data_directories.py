@@ -136,11 +136,19 @@ class DataDirectories:
     ) -> LogDirectory:
         """Return where a new partition goes: the directory with the fewest; of equals the first.
 
+        Directories that take no appends just now, for want of space, get none.
+
         Args:
             chosen: Partitions that are about to be made, by directory; they count too.
+
+        Raises:
+            StorageError: none takes appends.
         """
         about_to_be = chosen or {}
-        return min(self.present, key=lambda each: len(each.logs) + len(about_to_be.get(each, ())))
+        open_ones = [each for each in self.present if not each.context.pause]
+        if not open_ones:
+            raise StorageError(f"no room for new partitions: {self.present[0].context.pause}")
+        return min(open_ones, key=lambda each: len(each.logs) + len(about_to_be.get(each, ())))
 
 
 def make_directory(disk: Disk, path: Path) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
@@ -28,11 +28,13 @@ from broker.data_directories import (
 )
 from broker.process_limits import IDLE_FILES_PART, PINNED_FILES_PART, files_fitting
 from broker.start_plan import FoundPartition, StartPlan, plan_start
-from broker.storage.disk import storage_errors
+from broker.step_tasks import run_in_turns
+from broker.steps import Steps
 from broker.storage.index_cache import IndexCache
 from broker.storage.log_config import LogConfig
 from broker.storage.log_directory import LogDirectory
 from broker.storage.storage_options import StorageOptions
+from broker.topic_logs import TopicLogs
 from broker.topic_registry import FILE_NAME, TopicEntry, TopicRegistry
 from broker.topic_settings import log_config
 from protocol.errors import (
@@ -41,8 +43,7 @@ from protocol.errors import (
     StorageError,
     TopicAlreadyExistsError,
 )
-from protocol.identifiers import TopicPartition
-from protocol.stored.file_names import META_PROPERTIES, directory_name
+from protocol.stored.file_names import META_PROPERTIES
 
 if TYPE_CHECKING:
     from broker.clock import Clock
@@ -53,9 +54,6 @@ if TYPE_CHECKING:
 _log = structlog.get_logger("tidelog.topics")
 
 T = TypeVar("T")
-
-PARTITIONS_PER_TURN: Final = 16
-"""Made or renamed between two turns of the event loop: some system calls each."""
 
 
 class TopicStore:
@@ -123,6 +121,10 @@ class TopicStore:
         except BaseException:
             await self.close(clean=False)
             raise
+
+    @property
+    def _logs(self) -> TopicLogs:
+        return TopicLogs(self.directories)
 
     @property
     def _registry(self) -> TopicRegistry:
@@ -241,7 +243,8 @@ class TopicStore:
                 _log.error("partition not available", partition=str(topic_partition))
                 continue
             _log.warning("partition made, empty: there was none", partition=str(topic_partition))
-            self._create_logs(entry, [topic_partition.partition])
+            numbers = [topic_partition.partition]
+            await self._run(self._logs.create_steps(entry, self.config_of(entry.name), numbers))
         for topic_partition in plan.unavailable:
             _log.error("partition not available", partition=str(topic_partition))
 
@@ -265,7 +268,7 @@ class TopicStore:
         failures: list[Exception] = []
         for directory in directories.present:
             try:
-                directory.close(clean=clean)
+                await self._run(directory.close_steps(clean=clean))
             except (OSError, StorageError) as error:
                 failures.append(error)
         if registry is not None:
@@ -298,57 +301,14 @@ class TopicStore:
         await self._in_registry(self._registry.create, entry)
         self.entries[entry.name] = entry
         numbers = range(entry.partition_count)
-        logs: dict[int, PartitionLog] = {}
+        creation = self._logs.create_steps(entry, self.config_of(entry.name), numbers)
         try:
-            for start in range(0, len(numbers), PARTITIONS_PER_TURN):
-                for log in self._create_logs(entry, numbers[start : start + PARTITIONS_PER_TURN]):
-                    logs[log.topic_partition.partition] = log
-                await asyncio.sleep(0)
+            logs = await self._run(creation)
         except (StorageError, TopicAlreadyExistsError):
-            self._remove_leftovers(entry)
+            self._logs.remove_leftovers(entry)
             await self.finish_delete(await self.begin_delete(entry.name))
             raise
         return [logs[number] for number in numbers]
-
-    def _create_logs(self, entry: TopicEntry, numbers: Iterable[int]) -> list[PartitionLog]:
-        """Make the logs of some partitions, in the directories that have the fewest.
-
-        Raises:
-            StorageError: the disk refused; some may have been made.
-            OSError: a sync failed: final.
-        """
-        config = self.config_of(entry.name)
-        chosen: dict[LogDirectory, list[int]] = {}
-        for number in numbers:
-            directory = self.directories.least_used(chosen)
-            chosen.setdefault(directory, []).append(number)
-        logs: list[PartitionLog] = []
-        for directory, its_numbers in chosen.items():
-            logs += directory.create_logs(
-                [(TopicPartition(entry.name, n), entry.topic_id, config) for n in its_numbers]
-            )
-        return logs
-
-    def _remove_leftovers(self, entry: TopicEntry) -> None:
-        """Remove what a failed creation has left beside the logs that were made.
-
-        Raises:
-            StorageError: the disk refused; the next start finds the topic half made, and makes it.
-        """
-        for directory in self.directories.present:
-            for number in range(entry.partition_count):
-                topic_partition = TopicPartition(entry.name, number)
-                path = directory.path / directory_name(topic_partition)
-                is_in_use = topic_partition in directory.logs
-                if is_in_use or topic_partition in directory.unavailable:
-                    continue
-                if not self._disk.is_directory(path):
-                    continue
-                with storage_errors("remove", path):
-                    for name in self._disk.list_directory(path):
-                        directory.context.handles.forget(path / name)
-                        self._disk.unlink(path / name)
-                    self._disk.remove_directory(path)
 
     async def set_settings(self, name: str, settings: Mapping[str, str]) -> None:
         """Replace the settings of a topic, durably; its logs are told by the caller.
@@ -374,17 +334,13 @@ class TopicStore:
         Raises:
             StorageError: the disk refused: the name is not free, and the next start finishes this.
         """
-        left_some = False
-        partitions = [TopicPartition(entry.name, n) for n in range(entry.partition_count)]
-        for directory in self.directories.present:
-            left_some = left_some or any(each in directory.unavailable for each in partitions)
-            there = [each for each in partitions if each in directory.logs]
-            for start in range(0, len(there), PARTITIONS_PER_TURN):
-                directory.delete_logs(there[start : start + PARTITIONS_PER_TURN])
-                await asyncio.sleep(0)
-        remember = left_some or bool(self.directories.missing)
+        remember = await self._run(self._logs.delete_steps(entry))
         finish = partial(self._registry.finish_delete, remember=remember)
         await self._in_registry(finish, entry.name)
+
+    async def _run(self, steps: Steps[T]) -> T:
+        """Run steps over the logs of topics; their jobs in the registry's thread too."""
+        return await run_in_turns(steps, self._loop, self._executor)
 
     async def _in_registry(self, call: Callable[..., T], *arguments: object) -> T:
         """Run a call in the registry's thread."""

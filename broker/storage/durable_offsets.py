@@ -146,7 +146,7 @@ class DurableOffsets:
         true, which is allowed.
         """
         try:
-            self._write()
+            self.write_or_fail()
         except OSError as error:
             _log.warning(
                 "durable offsets not written; they are written again with the next flush",
@@ -155,7 +155,12 @@ class DurableOffsets:
                 out_of_space=error.errno in {errno.ENOSPC, errno.EDQUOT},
             )
 
-    def _write(self) -> None:
+    def write_or_fail(self) -> None:
+        """Write what changed, without a sync.
+
+        Raises:
+            OSError: some of it is not written; it stays to be written.
+        """
         start, end = self._dirty_start, self._dirty_end
         if start == end:
             return
@@ -179,7 +184,7 @@ class DurableOffsets:
         Raises:
             OSError: it is not.
         """
-        self._write()
+        self.write_or_fail()
         self.sync()
 
     def close(self) -> None:

@@ -32,19 +32,9 @@ class FileRecords:
     """A set of record batches and legacy entries in a file."""
 
     __slots__ = (
-        "_changes",
-        "_failure",
-        "_flushed_changes",
-        "_must_cut",
-        "_path",
-        "_pinned",
-        "_whole",
-        "_writer",
-        "handles",
-        "is_sealed",
-        "size_bytes",
-        "start",
-    )
+        "_changes", "_failure", "_flushed_changes", "_may_have_rest", "_must_cut", "_path",
+        "_pinned", "_whole", "_writer", "handles", "is_sealed", "size_bytes", "start",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -68,6 +58,7 @@ class FileRecords:
         self._pinned: DiskFile | None = None  # while there are unflushed changes
         self._writer: DiskFile | None = None  # the same file, when nothing forbids to append
         self._must_cut = False  # bytes of a failed append are behind the end
+        self._may_have_rest = False  # the file may be longer than the set
         self._failure = ""  # why nothing more is accepted: closed, deleted, or a failed sync
         self._changes = 0  # counts appends and cuts, so that a sync knows what it covered
         self._flushed_changes = 0
@@ -90,7 +81,9 @@ class FileRecords:
             file_bytes = handles.get(path, create=create).size()
         if end is not None and not 0 <= end <= file_bytes:
             raise StorageError(f"{path} has {file_bytes} bytes, not {end}")
-        return cls(handles, path, file_bytes if end is None else end)
+        records = cls(handles, path, file_bytes if end is None else end)
+        records._may_have_rest = records.size_bytes < file_bytes
+        return records
 
     @property
     def path(self) -> Path:
@@ -155,6 +148,7 @@ class FileRecords:
         if self._pinned is None:
             with storage_errors("open", self._path):
                 self._pinned = self.handles.pin(self._path)
+        self._may_have_rest = True
         if self._must_cut:
             with storage_errors("cut", self._path):
                 self._pinned.truncate(self.size_bytes)
@@ -345,7 +339,8 @@ class FileRecords:
             return
         if self.has_unflushed:
             self.flush()
-        if self.file_bytes() > self.size_bytes:
+        # A clean stop closes thousands of sealed sets that nobody has opened: it opens none.
+        if self._may_have_rest and self.file_bytes() > self.size_bytes:
             self.truncate_to(self.size_bytes)
             self.flush()
         self._let_go("is closed")

@@ -39,7 +39,7 @@ class FlushTask:
     """What one flush of one log covers: a snapshot that a thread may work on."""
 
     __slots__ = (
-        "_disk", "directories", "end", "files", "flushes", "size_bytes", "started_at",
+        "_disk", "directories", "end", "files", "flushes", "has_run", "size_bytes", "started_at",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,8 @@ class FlushTask:
         started_at: float,
     ) -> None:
         self._disk = disk
+        self.has_run = False
+        """Whether all of it is durable."""
         self.flushes = flushes
         """Of the log files with unflushed bytes, oldest first."""
         self.files = files
@@ -78,6 +80,7 @@ class FlushTask:
             file.sync()
         for directory in self.directories:
             self._disk.sync_directory(directory)
+        self.has_run = True
 
 
 def flush_due_at(

@@ -36,12 +36,12 @@ class IndexFile(abc.ABC):
     __slots__ = (
         "_cache",
         "_handles",
-        "_is_dirty",
         "_is_stale",
         "_written_entries",
         "active_entries",
         "base_offset",
         "entries_max",
+        "is_dirty",
         "needs_rebuild",
         "path",
         "size_bytes_max",
@@ -65,7 +65,7 @@ class IndexFile(abc.ABC):
         self.active_entries: IndexEntries | None = None
         """All entries of an active index; None of a sealed one."""
         self._written_entries = 0
-        self._is_dirty = False  # entries were written or cut since the last sync
+        self.is_dirty = False  # entries were written or cut since the last sync
         self._is_stale = False  # the file holds what `reset` dropped
 
     @classmethod
@@ -208,7 +208,7 @@ class IndexFile(abc.ABC):
         data = self._encode(entries.keys[start:], entries.values[start:])
         try:
             file = self._handles.get(self.path, create=True)
-            self._is_dirty = True
+            self.is_dirty = True
             if self._is_stale:
                 file.truncate(0)
                 self._is_stale = False
@@ -228,7 +228,7 @@ class IndexFile(abc.ABC):
         try:
             file = self._handles.get(self.path, create=True)
             if file.size() != keep_bytes:
-                self._is_dirty = True
+                self.is_dirty = True
                 file.truncate(keep_bytes)
             self._is_stale = False
             if size_bytes != keep_bytes:
@@ -343,14 +343,14 @@ class IndexFile(abc.ABC):
         An index whose sync fails is removed: what it holds now, nobody knows (R18).
         """
         self.write_out()
-        if not self._is_dirty or self.needs_rebuild:
+        if not self.is_dirty or self.needs_rebuild:
             return
         try:
             self._handles.get(self.path).sync()
         except OSError as error:
             self._write_failed(error)
             self._remove_file()
-        self._is_dirty = False
+        self.is_dirty = False
 
     def close(self) -> None:
         """Trim the file, sync it, and let go of it (R13)."""

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Final
 from uuid import UUID
 
 import msgspec
 import structlog
 
 from broker.clock import Clock
+from broker.steps import Steps, run_to_end
 from broker.storage.checkpoint import Checkpoints, CheckpointTask
 from broker.storage.deleted_segments import UnlinkTask
 from broker.storage.deletion import due_files, rename_steps
@@ -48,6 +51,9 @@ from protocol.stored.file_names import (
 from protocol.stored.meta_properties import MetaProperties
 
 _log = structlog.get_logger(__name__)
+
+LOGS_CLOSED_PER_STEP: Final = 25
+"""Some tens of microseconds each."""
 
 KRAFT_METADATA_TOPIC = "__cluster_metadata"
 """Of Kafka's controllers: no topic of a broker, left alone."""
@@ -227,16 +233,16 @@ class LogDirectory:
     def create_log(
         self, topic_partition: TopicPartition, topic_id: UUID, config: LogConfig
     ) -> PartitionLog:
-        """Make the log of a new partition; as `create_logs`."""
-        return self.create_logs([(topic_partition, topic_id, config)])[0]
+        """Make the log of a new partition; as `create_steps`, in place."""
+        return run_to_end(self.create_steps([(topic_partition, topic_id, config)]))[0]
 
-    def create_logs(
+    def create_steps(
         self, partitions: Sequence[tuple[TopicPartition, UUID, LogConfig]]
-    ) -> list[PartitionLog]:
+    ) -> Steps[list[PartitionLog]]:
         """Make the logs of new partitions; see `log_loader.create_log` for what is durable when.
 
-        Their slots are durable on return, with offset 0, by one sync for all: a torn tail of their
-        first bytes must not pass for damage.
+        Their slots are durable on return, with offset 0, by one sync for all, which is the one job:
+        a torn tail of their first bytes must not pass for damage.
 
         Raises:
             TopicAlreadyExistsError: there is such a log; none was made.
@@ -249,7 +255,14 @@ class LogDirectory:
         logs = [create_log(self.context, self.path, *each) for each in partitions]
         for log in logs:
             log.keep_durable_offset_in(self.durable_offsets)
-        self.durable_offsets.write_and_sync()
+        try:
+            with storage_errors("write", self.durable_offsets.path):
+                self.durable_offsets.write_or_fail()
+        except StorageError:  # a full disk, say: nobody will know these logs
+            for log in logs:
+                self.durable_offsets.remove(log.topic_id, log.topic_partition.partition)
+            raise
+        yield self.durable_offsets.sync
         self.logs.update((log.topic_partition, log) for log in logs)
         return logs
 
@@ -273,14 +286,14 @@ class LogDirectory:
         return True
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
-        """Delete one log; as `delete_logs`."""
-        self.delete_logs([topic_partition])
+        """Delete one log; as `delete_steps`, in place."""
+        run_to_end(self.delete_steps([topic_partition]))
 
-    def delete_logs(self, topic_partitions: Iterable[TopicPartition]) -> None:
+    def delete_steps(self, topic_partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Close logs and rename their directories away, durably: they will not come back.
 
-        One sync for all. Their files are unlinked later, by `housekeeping`; logs of the same names
-        may be made at once.
+        One sync for all, which is the one job. Their files are unlinked later, by `housekeeping`;
+        logs of the same names may be made at once.
 
         Raises:
             StorageError: one cannot be renamed, and is closed all the same; those after it are as
@@ -298,7 +311,7 @@ class LogDirectory:
             self._doomed.append(doomed)
             deleted.append(log)
         with storage_errors("delete logs in", self.path):
-            self.context.disk.sync_directory(self.path)
+            yield partial(self.context.disk.sync_directory, self.path)
         for log in deleted:
             self.durable_offsets.remove(log.topic_id, log.topic_partition.partition)
         self.context.is_checkpoint_due = True
@@ -336,7 +349,13 @@ class LogDirectory:
             pass
 
     def close(self, *, clean: bool = True) -> None:
-        """Close all logs and give the directory back.
+        """Run `close_steps` to their end."""
+        run_to_end(self.close_steps(clean=clean))
+
+    def close_steps(self, *, clean: bool = True) -> Steps[None]:
+        """Close all logs, some a step, and give the directory back.
+
+        Logs that were prepared and flushed (`PartitionLog.prepare_close`) wait for no disk here.
 
         Args:
             clean: Flush and checkpoint everything and leave the clean marker. Without, nothing is
@@ -349,11 +368,16 @@ class LogDirectory:
         disk = self.context.disk
         try:
             if clean:
-                for log in self.logs.values():
+                for number, log in enumerate(self.logs.values(), 1):
                     log.close()
-                self.checkpoint()
-                self.durable_offsets.close()
-                replace_file(disk, self.path / CLEAN_SHUTDOWN_MARKER, clean_shutdown.encode())
+                    if not number % LOGS_CLOSED_PER_STEP:
+                        yield None
+                task = self.checkpoint_task()
+                yield task.run
+                yield from rename_steps(self.context, task)
+                yield self.durable_offsets.close
+                marker = self.path / CLEAN_SHUTDOWN_MARKER
+                yield partial(replace_file, disk, marker, clean_shutdown.encode())
         finally:
             self.context.handles.close_all()
             self._lock.release()

@@ -346,6 +346,17 @@ class PartitionLog:
             self.watermark.move_to(self.log_end_offset)
         self.unflushed.policy_changed()
 
+    def prepare_close(self) -> None:
+        """Seal what was appended to, so that the next flush covers all that a clean stop saves.
+
+        No append may follow; `close` does the same, and then has to wait for the disk itself.
+        """
+        if not self.refusal and self.log_end_offset != self._loaded_end_offset:
+            self._loaded_end_offset = self.log_end_offset
+            self.active.seal()
+            self.unflushed.add_sealed(self.active)
+            self.snapshots.write(self.log_end_offset, self.producers)
+
     def close(self) -> None:
         """Flush, trim the indexes, close the files. A second call does nothing.
 
@@ -355,10 +366,7 @@ class PartitionLog:
         if self.is_closed:
             return
         if not self.refusal:
-            if self.log_end_offset != self._loaded_end_offset:
-                self.active.seal()
-                self.unflushed.add_sealed(self.active)
-                self.snapshots.write(self.log_end_offset, self.producers)
+            self.prepare_close()
             self.flush()
         self._end("is closed")
         for segment in self.segments:

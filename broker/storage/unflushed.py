@@ -16,6 +16,7 @@ from protocol.limits import INT64_MAX
 
 if TYPE_CHECKING:
     from broker.storage.file_flush import FileFlush
+    from broker.storage.index_file import IndexFile
     from broker.storage.log_context import LogContext
     from broker.storage.partition_log import PartitionLog
     from broker.storage.segment import LogSegment
@@ -28,8 +29,9 @@ class Unflushed:
     """
 
     __slots__ = (
-        "_context", "_directories", "_first_at", "_is_commit", "_log", "_paths", "_sealed",
-        "due_at", "is_noted", "notice_bytes", "offset_max", "size_bytes", "task", "writeback_at",
+        "_context", "_directories", "_first_at", "_indexes", "_is_commit", "_log", "_paths",
+        "_sealed", "due_at", "is_noted", "notice_bytes", "offset_max", "size_bytes", "task",
+        "writeback_at",
     )  # fmt: skip
 
     def __init__(self, log: PartitionLog, context: LogContext) -> None:
@@ -38,6 +40,7 @@ class Unflushed:
         self._paths: list[Path] = []
         self._directories: list[Path] = []
         self._sealed: list[LogSegment] = []
+        self._indexes: list[IndexFile] = []  # of segments that were sealed
         self._is_commit = True  # then any byte is due at once
         self._first_at: float | None = None  # when the first unflushed byte was written
         self.size_bytes = 0
@@ -69,7 +72,9 @@ class Unflushed:
     def add_sealed(self, segment: LogSegment) -> None:
         """Have a segment that was just sealed, and its indexes, synced by the next task."""
         self._sealed.append(segment)
-        self._paths += [segment.offset_index.path, segment.time_index.path]
+        indexes = (segment.offset_index, segment.time_index)
+        self._indexes += indexes
+        self._paths += [index.path for index in indexes]
         if segment.transaction_index.size_bytes:
             self._paths.append(segment.transaction_index.path)
 
@@ -89,7 +94,7 @@ class Unflushed:
 
     def drop(self) -> None:
         """Let go of everything that no task has: the log is closed or deleted."""
-        self._paths, self._directories, self._sealed = [], [], []
+        self._paths, self._directories, self._sealed, self._indexes = [], [], [], []
         self.size_bytes = self.task.size_bytes if self.task is not None else 0
         self.due_at = self._first_at = None
 
@@ -196,6 +201,17 @@ class Unflushed:
                 self._paths.append(path)
         return tuple(files)
 
+    def _note_synced_indexes(self, synced: set[Path]) -> None:
+        """Spare a clean stop the sync of indexes that have been synced, one after the other.
+
+        One that was built again meanwhile is taken for synced too: it is a hint.
+        """
+        if self._indexes:
+            for index in self._indexes:
+                if index.path in synced:
+                    index.is_dirty = False
+            self._indexes = [index for index in self._indexes if index.path in self._paths]
+
     def finish(self, task: FlushTask) -> int:
         """Let go of a task that is over, however it went; return up to where it has covered."""
         assert task is self.task, "this task is not out"
@@ -205,6 +221,8 @@ class Unflushed:
             flush.finish()
         for file in task.files:
             self._context.handles.unpin(file)
+        if task.has_run:
+            self._note_synced_indexes({file.path for file in task.files})
         self.size_bytes -= task.size_bytes
         if self.size_bytes:
             self._first_at = task.started_at  # or a little later; never too late

@@ -9,6 +9,7 @@ import os
 import msgspec
 import pytest
 
+from broker.steps import run_to_end
 from broker.storage.deletion import RENAMED_SEGMENTS_PER_STEP
 from broker.storage.durable_offsets import read_durable_offsets
 from broker.storage.housekeeping import SEGMENTS_PER_TURN, Housekeeping
@@ -109,8 +110,10 @@ def test_given_retention_check_ms_when_it_has_passed_then_old_segments_go():
 
 def test_given_many_logs_when_retention_is_due_then_it_is_done_in_turns():
     storage, housekeeping = started()
-    storage.directory.create_logs(
-        [(TopicPartition("many", number), TOPIC_ID, RETAINING) for number in range(120)]
+    run_to_end(
+        storage.directory.create_steps(
+            [(TopicPartition("many", number), TOPIC_ID, RETAINING) for number in range(120)]
+        )
     )
     for log in storage.directory.logs.values():
         if log.log_end_offset == 0:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from broker.clock import ManualClock
+from broker.steps import run_to_end
 from broker.storage.log_config import LogConfig
 from broker.storage.log_directory import LogDirectory
 from protocol.errors import DataDirectoryError, StorageError, TopicAlreadyExistsError
@@ -224,8 +225,10 @@ def test_given_many_partitions_when_made_at_once_then_one_sync_is_enough():
     storage = LogStorage()
     storage.disk.operations.clear()
 
-    storage.directory.create_logs(
-        [(TopicPartition("many", number), UUID(int=5), LogConfig()) for number in range(50)]
+    run_to_end(
+        storage.directory.create_steps(
+            [(TopicPartition("many", number), UUID(int=5), LogConfig()) for number in range(50)]
+        )
     )
 
     assert [each.path.name for each in storage.disk.changes() if each.name == "sync"] == [

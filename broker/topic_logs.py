@@ -1,0 +1,104 @@
+"""TopicLogs: the logs of topics over all data directories: where they go, made and deleted.
+
+In steps of a millisecond or so on the event loop; syncs are their jobs, for a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from broker.storage.disk import storage_errors
+from protocol.errors import StorageError
+from protocol.identifiers import TopicPartition
+from protocol.stored.file_names import directory_name
+
+if TYPE_CHECKING:
+    from broker.data_directories import DataDirectories
+    from broker.steps import Steps
+    from broker.storage.log_config import LogConfig
+    from broker.storage.log_directory import LogDirectory
+    from broker.storage.partition_log import PartitionLog
+    from broker.topic_registry import TopicEntry
+
+PARTITIONS_PER_STEP: Final = 16
+"""Made or renamed in one: some system calls each."""
+
+
+class TopicLogs:
+    """In the data directories that are there; on the event loop's thread."""
+
+    def __init__(self, directories: DataDirectories) -> None:
+        self._directories = directories
+
+    def create_steps(
+        self, entry: TopicEntry, config: LogConfig, numbers: Iterable[int]
+    ) -> Steps[dict[int, PartitionLog]]:
+        """Make the logs of some partitions, in the directories with the fewest, by number.
+
+        Raises:
+            TopicAlreadyExistsError: there is such a partition.
+            StorageError: the disk refused, or no directory has space; some may have been made.
+            OSError: a sync failed: final.
+        """
+        logs: dict[int, PartitionLog] = {}
+        listed = list(numbers)
+        for start in range(0, len(listed), PARTITIONS_PER_STEP):
+            chosen: dict[LogDirectory, list[int]] = {}
+            for number in listed[start : start + PARTITIONS_PER_STEP]:
+                chosen.setdefault(self._directories.least_used(chosen), []).append(number)
+            for directory, its_numbers in chosen.items():
+                made = yield from directory.create_steps(
+                    [(TopicPartition(entry.name, n), entry.topic_id, config) for n in its_numbers]
+                )
+                logs.update((log.topic_partition.partition, log) for log in made)
+            yield None
+        return logs
+
+    def remove_leftovers(self, entry: TopicEntry) -> None:
+        """Remove what a failed creation has left beside the logs that were made.
+
+        Raises:
+            StorageError: the disk refused; the next start finds the topic half made, and makes it.
+        """
+        for directory in self._directories.present:
+            disk, handles = directory.context.disk, directory.context.handles
+            for number in range(entry.partition_count):
+                topic_partition = TopicPartition(entry.name, number)
+                path = directory.path / directory_name(topic_partition)
+                is_in_use = topic_partition in directory.logs
+                if is_in_use or topic_partition in directory.unavailable:
+                    continue
+                if not disk.is_directory(path):
+                    continue
+                with storage_errors("remove", path):
+                    for name in disk.list_directory(path):
+                        handles.forget(path / name)
+                        disk.unlink(path / name)
+                    disk.remove_directory(path)
+
+    def delete_steps(self, entry: TopicEntry) -> Steps[bool]:
+        """Rename the directories of a topic away, durably.
+
+        Returns:
+            Whether some are left, because they cannot be used, or their data directory is missing.
+
+        Raises:
+            StorageError: the disk refused; some may have been renamed. The other directories went
+                first: none is skipped for the failure of another.
+        """
+        left_some = bool(self._directories.missing)
+        failure: StorageError | None = None
+        partitions = [TopicPartition(entry.name, n) for n in range(entry.partition_count)]
+        for directory in self._directories.present:
+            left_some = left_some or any(each in directory.unavailable for each in partitions)
+            there = [each for each in partitions if each in directory.logs]
+            try:
+                for start in range(0, len(there), PARTITIONS_PER_STEP):
+                    yield from directory.delete_steps(there[start : start + PARTITIONS_PER_STEP])
+                    yield None
+            except StorageError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return left_some
