@@ -77,7 +77,7 @@ class Broker:
         self._clock, self._disk = clock or SystemClock(), disk or OsDisk()
         self._systemd = SystemdNotifier(environment or {})
         self._admission = Admission(connection_limits(self.config))
-        self._http = LazyHttp(self.config.http, self.health, self.metrics)
+        self._http = LazyHttp(self.config.http, self.health, self.metrics, lambda: self._manager)
         self._manager: PartitionManager | None = None
         self._listener: Listener | None = None
         self._executors: list[ThreadPoolExecutor] = []

@@ -7,6 +7,7 @@ One of the two doors through which `tidelog` enters `broker` (the other is `daem
     verify_directory(directory)                 a finding for each file: every CRC, offsets, indexes
     log_bytes(directory)                        how much of it there is to read
     dump_segment(path)                          batches, records, index entries of one file
+    explain_stopped(directories, topic, ...)    why each segment is kept, or when it goes
 """
 
 from __future__ import annotations
@@ -33,7 +34,13 @@ from broker.stopped.segment_dump import (
     DumpedRecord,
     dump_segment,
 )
+from broker.stopped.segment_explanation import explain_stopped
 from broker.stopped.verification import log_bytes, partition_directories, verify_directory
+from broker.storage.retention_explained import (
+    PartitionExplanation,
+    SegmentExplanation,
+    TopicExplanation,
+)
 from protocol.stored.index_entries import OffsetIndexEntry, TimeIndexEntry
 from protocol.stored.producer_snapshot import ProducerEntry
 from protocol.stored.transaction_index import AbortedTransaction
@@ -52,15 +59,19 @@ __all__ = [
     "LoadedConfig",
     "OffsetIndexEntry",
     "Origin",
+    "PartitionExplanation",
     "Problem",
     "ProducerEntry",
+    "SegmentExplanation",
     "Severity",
     "Source",
     "TimeIndexEntry",
+    "TopicExplanation",
     "all_keys",
     "documentation",
     "dump_segment",
     "example_text",
+    "explain_stopped",
     "human_text",
     "load",
     "log_bytes",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.config import HttpConfig
@@ -20,13 +21,24 @@ from broker.version import version
 
 if TYPE_CHECKING:
     from broker.http.server import HttpServer
+    from broker.partition_manager import PartitionManager
 
 
 class LazyHttp:
     """The HTTP side of the daemon."""
 
-    def __init__(self, config: HttpConfig, health: Health, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        config: HttpConfig,
+        health: Health,
+        metrics: Metrics,
+        manager: Callable[[], PartitionManager | None] = lambda: None,
+    ) -> None:
+        """Args:
+        manager: Gives topics and partitions, once there are any.
+        """
         self._config, self._health, self._metrics = config, health, metrics
+        self._manager = manager
         self._sockets: list[socket.socket] = []
         self._starting: asyncio.Task[None] | None = None
         self._server: HttpServer | None = None
@@ -72,5 +84,5 @@ class LazyHttp:
             topics_max=config.metric_topics_max,
             partitions_max=config.metric_partitions_max,
         )
-        self._server = module.HttpServer(self._health, exporter)
+        self._server = module.HttpServer(self._health, exporter, self._manager)
         await self._server.start(self._sockets)

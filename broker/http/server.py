@@ -1,4 +1,4 @@
-"""HTTP server: /metrics, /healthz and /readyz for Prometheus, Kubernetes and people.
+"""HTTP server: /metrics, /healthz and /readyz for Prometheus, Kubernetes and people; JSON pages.
 
 Importing this module loads aiohttp and prometheus-client (0.2 to 0.4 s): the daemon does so only
 once the data listeners accept.
@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import json
 import socket
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
+from broker.clock import Clock, SystemClock
 from broker.health import Health
 from broker.http.metrics_export import CONTENT_TYPE, Exporter
+from broker.http.segments import PATH as SEGMENTS_PATH
+from broker.http.segments import SegmentsPage
+
+if TYPE_CHECKING:
+    from broker.partition_manager import PartitionManager
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 KEEPALIVE_SECONDS: Final = 75.0
@@ -22,8 +29,18 @@ KEEPALIVE_SECONDS: Final = 75.0
 class HttpServer:
     """Serves the application on sockets that are bound already."""
 
-    def __init__(self, health: Health, exporter: Exporter) -> None:
+    def __init__(
+        self,
+        health: Health,
+        exporter: Exporter,
+        manager: Callable[[], PartitionManager | None] = lambda: None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Args:
+        manager: Gives topics and partitions, once there are any.
+        """
         self._health, self._exporter = health, exporter
+        self._segments = SegmentsPage(manager, clock or SystemClock())
         self._runner: web.AppRunner | None = None
 
     async def start(self, sockets: list[socket.socket]) -> None:
@@ -31,6 +48,7 @@ class HttpServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
+        app.router.add_get(SEGMENTS_PATH, self._segments.handle)
         self._runner = web.AppRunner(
             app,
             access_log=None,

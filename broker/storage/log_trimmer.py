@@ -15,12 +15,11 @@ from broker.storage.deleted_segments import DeletedSegments, abandon_segment
 from broker.storage.disk import TEMPORARY_SUFFIX, storage_errors, write_whole
 from broker.storage.retention import (
     DeletionReason,
-    RetentionPlan,
     SegmentFacts,
     needs_time,
-    plan_retention,
     verdicts,
 )
+from broker.storage.retention_explained import SegmentExplanation, explain
 from protocol.errors import CorruptMessageError, OffsetOutOfRangeError, StorageError
 from protocol.identifiers import NO_TIMESTAMP
 
@@ -68,37 +67,38 @@ class LogTrimmer:
         self._context.is_checkpoint_due = True
         return True
 
-    def plan_retention(self, now_ms: int) -> tuple[tuple[SegmentFacts, ...], RetentionPlan]:
-        """Return what retention knows of each segment, and what it will do; changes nothing (R38).
+    def explain(self, now_ms: int) -> Iterator[SegmentExplanation]:
+        """Say of one segment after the other why it is kept, or when it goes; changes nothing.
 
         Raises:
             StorageError: a timestamp cannot be read.
         """
         log = self._log
-        facts = tuple(self._facts(log.segments, now_ms, with_times=True))
-        plan = plan_retention(
-            facts,
+        return explain(
+            self._facts(log.segments, now_ms, timed_from=0),
             log.config,
+            size_bytes=log.size_bytes,
             log_start_offset=log.log_start_offset,
             high_watermark=log.high_watermark,
             durable_offset=log.durable_offset,
             now_ms=now_ms,
         )
-        return facts, plan
 
     def _facts(
-        self, segments: Segments, now_ms: int, *, with_times: bool
+        self, segments: Segments, now_ms: int, *, timed_from: int | None
     ) -> Iterator[SegmentFacts]:
         """Yield what retention must know of one segment after the other, oldest first.
 
         Args:
-            with_times: Else the timestamps, which cost reads, are not looked for.
+            timed_from: Of sealed segments with no offset at or above it the timestamps, which cost
+                reads, are not looked for; None: of none at all.
         """
         log = self._log
         ends = (*segments.base_offsets[1:], log.log_end_offset)
+        cleaned = set(map(id, log.cleaning.segments))
         for segment, end in zip(segments, ends, strict=True):
             largest, modified = int(NO_TIMESTAMP), int(NO_TIMESTAMP)
-            if with_times and (end > log.log_start_offset or segment is log.active):
+            if timed_from is not None and (end > timed_from or segment is log.active):
                 largest, modified = _times(segment, now_ms)
             yield SegmentFacts(
                 base_offset=segment.base_offset,
@@ -107,6 +107,7 @@ class LogTrimmer:
                 largest_timestamp_ms=largest,
                 modified_at_ms=modified,
                 is_active=segment is log.active,
+                is_being_cleaned=id(segment) in cleaned,
             )
 
     def _due(self, now_ms: int, limit: int) -> list[tuple[LogSegment, DeletionReason]]:
@@ -121,8 +122,9 @@ class LogTrimmer:
             len(segments) > 1 and segments.base_offsets[1] <= log.log_start_offset
         ):
             return []
+        timed_from = log.log_start_offset if needs_time(config) else None
         found = verdicts(
-            self._facts(segments, now_ms, with_times=needs_time(config)),
+            self._facts(segments, now_ms, timed_from=timed_from),
             config,
             size_bytes=log.size_bytes if config.retention_bytes >= 0 else 0,
             log_start_offset=log.log_start_offset,

@@ -50,11 +50,17 @@ class SegmentFacts(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What becomes of one segment: exactly one of the two reasons is set."""
+    """What becomes of one segment: exactly one of `deletion` and `keep` is set."""
 
-    base_offset: int
+    segment: SegmentFacts
     deletion: DeletionReason | None
     keep: KeepReason | None
+    due_by: DeletionReason | None
+    """The first rule under which it is due, even if it stays for another reason."""
+
+    @property
+    def base_offset(self) -> int:
+        return self.segment.base_offset
 
 
 class RetentionPlan(msgspec.Struct, frozen=True):
@@ -127,10 +133,10 @@ def verdicts(
             keep = KeepReason.OLDER_STAYS
         if keep is None:
             bytes_left -= segment.size_bytes
-            yield Verdict(segment.base_offset, deletion, None)
+            yield Verdict(segment, deletion, None, deletion)
         else:
             older_stays = True
-            yield Verdict(segment.base_offset, None, keep)
+            yield Verdict(segment, None, keep, deletion)
 
 
 def needs_time(config: LogConfig) -> bool:

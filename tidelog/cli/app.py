@@ -19,6 +19,7 @@ from tidelog.cli import (
     offsets,
     output,
     produce,
+    segments,
     topics,
     verify,
 )
@@ -36,6 +37,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "topics delete": topics.delete,
     "offsets": offsets.offsets,
     "delete-records": delete_records.delete_records,
+    "segments explain": segments.explain,
     "dump": dump.dump,
     "verify": verify.verify,
     "config print": config.print_config,
@@ -45,6 +47,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
 
 GROUPS: Final = {
     "topics": "List, describe, create, alter and delete topics.",
+    "segments": "Show the files of a topic, and how long each stays.",
     "config": "Show and check the daemon's configuration.",
 }
 

@@ -57,7 +57,7 @@ def health(arguments: Sequence[str]) -> int:
     """Ask, write what the broker says, and return the exit code."""
     options = parser().parse_args(list(arguments))
     try:
-        host, port = _address(options.url, os.environ)
+        host, port = http_address(options.url, os.environ)
     except ValueError as error:
         parser().error(str(error))
     path = "/healthz" if options.live else "/readyz"
@@ -71,7 +71,7 @@ def health(arguments: Sequence[str]) -> int:
     return 0 if status == 200 else 1
 
 
-def _address(url: str | None, environment: Mapping[str, str]) -> tuple[str, int]:
+def http_address(url: str | None, environment: Mapping[str, str]) -> tuple[str, int]:
     """Return host and port of a URL; without one, of the broker with this environment."""
     if url is None:
         host = environment.get("TIDELOG__HTTP__HOST", DEFAULT_HOST)
