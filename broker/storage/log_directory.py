@@ -1,8 +1,9 @@
 """LogDirectory: every open log of one data directory, and the files beside them.
 
 The order of a start: lock; `meta.properties` is checked; the clean marker is removed and that is
-synced, before anything is loaded, so that a crash while loading is an unclean stop; the logs are
-loaded, and all they keep is synced; then durable offsets and checkpoints are written anew.
+synced, before anything is loaded, so that a crash while loading is an unclean stop; logs are
+planned (`directory_plan`), recovered, elsewhere or on the way, and loaded, and all they keep is
+synced; then durable offsets and checkpoints are written anew.
 The order of a stop: logs flushed and closed; checkpoints; durable offsets; only then, when all of
 it is durable, the clean marker; last the lock.
 """
@@ -10,7 +11,7 @@ it is durable, the clean marker; last the lock.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -25,15 +26,16 @@ from broker.storage.checkpoint import Checkpoints, CheckpointTask
 from broker.storage.deleted_segments import UnlinkTask
 from broker.storage.deletion import due_files, rename_steps
 from broker.storage.directory_identity import claim_directory
+from broker.storage.directory_plan import DirectoryPlan, plan_directory
 from broker.storage.disk import Disk, Lock, replace_file, storage_errors
 from broker.storage.disk_guard import DiskGuard
-from broker.storage.durable_offsets import DurableOffsets, read_durable_offsets
+from broker.storage.durable_offsets import DurableOffsets
 from broker.storage.index_cache import IndexCache
 from broker.storage.log_config import LogConfig
 from broker.storage.log_context import LogContext
-from broker.storage.log_loader import create_log, load_log, read_topic_id
+from broker.storage.log_loader import create_log, load_log
+from broker.storage.log_plan import LogPlan, RecoveredFacts
 from broker.storage.partition_log import PartitionLog
-from broker.storage.recovery import Hints
 from broker.storage.storage_options import StorageOptions
 from protocol.errors import DataDirectoryError, StorageError, TopicAlreadyExistsError
 from protocol.identifiers import TopicPartition
@@ -42,11 +44,7 @@ from protocol.stored.file_names import (
     CLEAN_SHUTDOWN_MARKER,
     DURABLE_OFFSETS,
     LOCK_FILE,
-    LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    DirectoryState,
     deleted_directory_name,
-    parse_directory_name,
 )
 from protocol.stored.meta_properties import MetaProperties
 
@@ -54,9 +52,6 @@ _log = structlog.get_logger(__name__)
 
 LOGS_CLOSED_PER_STEP: Final = 25
 """Some tens of microseconds each."""
-
-KRAFT_METADATA_TOPIC = "__cluster_metadata"
-"""Of Kafka's controllers: no topic of a broker, left alone."""
 
 
 class LoadSummary(msgspec.Struct):
@@ -86,6 +81,8 @@ class LogDirectory:
         """Partitions whose files the disk does not give, and why: they answer error 56."""
         self.guard = DiskGuard(context, path, lock, context.options.disk_reserve_bytes)
         """Whoever drives the directory has it look at the disk, each second."""
+        self.plans: dict[TopicPartition, LogPlan] = {}
+        """Logs that are to be loaded; none is left after `load`."""
         self.durable_offsets: DurableOffsets
         self.checkpoints = Checkpoints(context.disk, path)
         self.summary = LoadSummary(is_clean=False)
@@ -108,6 +105,7 @@ class LogDirectory:
         index_cache: IndexCache | None = None,
         observe_flush_seconds: Callable[[float], None] | None = None,
         create: bool = False,
+        load: bool = True,
     ) -> LogDirectory:
         """Lock the directory and load every log in it; on return all that they hold is durable.
 
@@ -119,6 +117,7 @@ class LogDirectory:
             observe_flush_seconds: Is told how long each sync of a log file took.
             create: Make the directory if it is missing; else that is an error, for an empty
                 directory in the place of a disk that is not mounted must never pass for the data.
+            load: Without, `plans` say what there is to be loaded, and the caller calls `load`.
 
         Raises:
             DataDirectoryError: missing, locked, another node's, or of a newer format.
@@ -138,7 +137,12 @@ class LogDirectory:
         try:
             properties = claim_directory(disk, path, node_id=node_id, cluster_id=cluster_id)
             directory = cls(context, path, lock, properties)
-            directory._load(config_of, topic_id_of or _new_topic_ids())
+            plan = plan_directory(
+                context, path, directory.checkpoints, config_of, topic_id_of or _new_topic_ids()
+            )
+            directory._take(plan)
+            if load:
+                directory.load()
         except BaseException:
             context.handles.close_all()
             lock.release()
@@ -147,70 +151,48 @@ class LogDirectory:
 
     # --- loading ------------------------------------------------------------------------------
 
-    def _load(
-        self, config_of: Callable[[str], LogConfig], topic_id_of: Callable[[str], UUID]
+    def _take(self, plan: DirectoryPlan) -> None:
+        self.plans, self.unavailable = plan.logs, plan.unavailable
+        self.summary.is_clean = plan.is_clean
+        self._known_durable, self._doomed = plan.known_durable, plan.doomed
+
+    def load(
+        self, recovered: Mapping[TopicPartition, RecoveredFacts | StorageError] | None = None
     ) -> None:
-        disk, path = self.context.disk, self.path
+        """Load the logs that are planned; on return all that they hold is durable.
+
+        Args:
+            recovered: Those that were recovered elsewhere meanwhile, or could not be.
+
+        Raises:
+            OSError: the disk refused; a failed sync among others. Close the directory.
+        """
+        known = recovered if recovered is not None else {}
         started = self.context.clock.monotonic()
-        marker = path / CLEAN_SHUTDOWN_MARKER
-        self.summary.is_clean = disk.exists(marker)
-        if self.summary.is_clean:
-            disk.unlink(marker)
-            disk.sync_directory(path)
-        recovery_points = self.checkpoints.read(RECOVERY_POINT_CHECKPOINT)
-        log_starts = self.checkpoints.read(LOG_START_CHECKPOINT)
-        self._known_durable = read_durable_offsets(disk, path / DURABLE_OFFSETS)
-        for name in disk.list_directory(path):
-            topic_partition = self._partition_of(name)
-            if topic_partition is None:
+        for topic_partition, plan in self.plans.items():
+            facts = known.get(topic_partition)
+            if isinstance(facts, StorageError):
+                self._refuse(topic_partition, facts)
                 continue
             try:
-                self._load_log(
-                    path / name, topic_partition, config_of, topic_id_of,
-                    recovery_points.get(topic_partition), log_starts.get(topic_partition, 0),
-                )  # fmt: skip
+                loaded = load_log(self.context, plan, facts)
             except StorageError as error:
-                _log.error("partition not available", partition=name, error=str(error))
-                self.unavailable[topic_partition] = str(error)
+                self._refuse(topic_partition, error)
+                continue
+            self.logs[topic_partition] = loaded.log
+            self.summary.checked_bytes += loaded.checked_bytes
+            self.summary.cut_bytes += loaded.cut_bytes
+        self.plans = {}
         self.checkpoints.keep(self.unavailable)
         self._start_durable_offsets()
         self.checkpoint_task().run()
         self.summary.logs = len(self.logs)
         self.summary.seconds = self.context.clock.monotonic() - started
 
-    def _partition_of(self, name: str) -> TopicPartition | None:
-        """Return the partition that a directory is of, if it is one to be loaded."""
-        parsed = parse_directory_name(name)
-        if parsed is None or not self.context.disk.is_directory(self.path / name):
-            return None
-        if parsed.state is DirectoryState.DELETE:
-            self._doomed.append(self.path / name)
-            return None
-        topic_partition = parsed.topic_partition
-        if parsed.state is not DirectoryState.CURRENT:
-            _log.warning("directory left alone", path=str(self.path / name), state=parsed.state)
-            return None
-        return None if topic_partition.topic == KRAFT_METADATA_TOPIC else topic_partition
-
-    def _load_log(
-        self,
-        directory: Path,
-        topic_partition: TopicPartition,
-        config_of: Callable[[str], LogConfig],
-        topic_id_of: Callable[[str], UUID],
-        recovery_point: int | None,
-        log_start_offset: int,
-    ) -> None:
-        topic, partition = topic_partition
-        topic_id = read_topic_id(self.context, directory, topic, topic_id_of)
-        durable_offset = self._known_durable.get((topic_id, partition))
-        hints = Hints(self.summary.is_clean, recovery_point, log_start_offset, durable_offset)
-        loaded = load_log(
-            self.context, directory, topic_partition, topic_id, config_of(topic), hints
-        )
-        self.logs[topic_partition] = loaded.log
-        self.summary.checked_bytes += loaded.checked_bytes
-        self.summary.cut_bytes += loaded.cut_bytes
+    def _refuse(self, topic_partition: TopicPartition, error: StorageError) -> None:
+        """Do without a log: what it holds stays as it is, for another start."""
+        _log.error("partition not available", partition=str(topic_partition), error=str(error))
+        self.unavailable[topic_partition] = str(error)
 
     def _start_durable_offsets(self) -> None:
         """Write the file anew: what was loaded, and as it was what could not be loaded."""

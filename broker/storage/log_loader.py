@@ -13,6 +13,7 @@ from broker.storage.disk import replace_file, storage_errors, write_whole
 from broker.storage.epoch_loader import load_epochs
 from broker.storage.leader_epochs import LeaderEpochs
 from broker.storage.leftovers import finish_leftovers
+from broker.storage.log_plan import LogPlan, RecoveredFacts
 from broker.storage.partition_log import PartitionLog
 from broker.storage.producer_loader import load_producers, new_producers
 from broker.storage.recovery import Hints, Recovered, check_clean_segments, recover_segments
@@ -26,6 +27,7 @@ from protocol.stored.file_names import PARTITION_METADATA, directory_name
 if TYPE_CHECKING:
     from broker.storage.log_config import LogConfig
     from broker.storage.log_context import LogContext
+    from broker.storage.segment import LogSegment
 
 _log = structlog.get_logger(__name__)
 
@@ -82,35 +84,29 @@ def create_log(
     return log
 
 
-def load_log(
-    context: LogContext,
-    directory: Path,
-    topic_partition: TopicPartition,
-    topic_id: UUID,
-    config: LogConfig,
-    hints: Hints,
-) -> LoadedLog:
+def load_log(context: LogContext, plan: LogPlan, facts: RecoveredFacts | None = None) -> LoadedLog:
     """Open the log of a partition, recovering it unless the last stop was a clean one (R31).
 
     On return everything in it is durable.
+
+    Args:
+        facts: What a recovery says that has run just before, in another process perhaps.
 
     Raises:
         StorageError: a file cannot be read or changed: this log cannot be used now, others can.
         OSError: a sync failed: final.
     """
-    base_offsets = finish_leftovers(context, directory)
-    if not base_offsets:  # a new one, in the place of all that is gone
-        base_offset = max(
-            hints.log_start_offset, hints.durable_offset or 0, hints.recovery_point or 0
-        )
-        context.open_segment(directory, base_offset, config, create=True).close()
-        base_offsets = (base_offset,)
+    directory, config, hints = plan.directory, plan.config, plan.hints
     recovered = rebuild_from = None
-    if hints.is_clean:
-        recovered = _load_clean(context, directory, base_offsets, config, hints)
+    if facts is not None:
+        recovered = _open_recovered(context, directory, config, facts)
     if recovered is None:
-        recovered = recover_segments(context, directory, base_offsets, config, hints)
-        rebuild_from = first_checked([each.base_offset for each in recovered.segments], hints)
+        base_offsets = _base_offsets(context, plan)
+        if hints.is_clean:
+            recovered = _load_clean(context, directory, base_offsets, config, hints)
+        if recovered is None:
+            recovered = recover_segments(context, directory, base_offsets, config, hints)
+            rebuild_from = first_checked([each.base_offset for each in recovered.segments], hints)
     producers = load_producers(
         context, directory, recovered.segments, config,
         log_end_offset=recovered.log_end_offset, rebuild_from=rebuild_from,
@@ -122,11 +118,64 @@ def load_log(
             log_start_offset=log_start_offset, log_end_offset=recovered.log_end_offset,
         )  # fmt: skip
     log = PartitionLog(
-        context, topic_partition, topic_id, directory, config,
+        context, plan.topic_partition, plan.topic_id, directory, config,
         Segments(recovered.segments), epochs, producers, log_start_offset=log_start_offset,
         log_end_offset=recovered.log_end_offset, damage=recovered.damage,
     )  # fmt: skip
     return LoadedLog(log, recovered.checked_bytes, recovered.cut_bytes)
+
+
+def _base_offsets(context: LogContext, plan: LogPlan) -> tuple[int, ...]:
+    """Put a directory in order after a crash; return the base offsets of its segments."""
+    hints = plan.hints
+    base_offsets = finish_leftovers(context, plan.directory)
+    if not base_offsets:  # a new one, in the place of all that is gone
+        base_offset = max(
+            hints.log_start_offset, hints.durable_offset or 0, hints.recovery_point or 0
+        )
+        context.open_segment(plan.directory, base_offset, plan.config, create=True).close()
+        base_offsets = (base_offset,)
+    return base_offsets
+
+
+def _open_recovered(
+    context: LogContext, directory: Path, config: LogConfig, facts: RecoveredFacts
+) -> Recovered | None:
+    """Open the segments of a log that was recovered; None if they are not as that has left them."""
+    segments = _open_segments(context, directory, tuple(facts.segment_sizes), config)
+    sizes = {each.base_offset: each.size_bytes for each in segments}
+    if sizes != facts.segment_sizes or check_clean_segments(segments) != facts.log_end_offset:
+        _log.error("a log was changed since it was recovered", path=str(directory))
+        return None
+    for segment in segments:
+        if segment.base_offset in facts.checked_segments:
+            segment.check.unchecked = None
+    return Recovered(
+        tuple(segments),
+        facts.log_end_offset,
+        facts.damage,
+        facts.checked_bytes,
+        facts.cut_bytes,
+        (),
+    )
+
+
+def _open_segments(
+    context: LogContext, directory: Path, base_offsets: tuple[int, ...], config: LogConfig
+) -> list[LogSegment]:
+    """Open segments whose files need no check, by one look at the directory; the last is active."""
+    with storage_errors("read", directory):
+        sizes = context.disk.file_sizes(directory)
+    active_base = base_offsets[-1]
+    segments = [
+        context.open_segment(
+            directory, base_offset, config, active=base_offset == active_base, sizes=sizes
+        )
+        for base_offset in base_offsets
+    ]
+    for segment in segments[:-1]:
+        segment.records.seal()
+    return segments
 
 
 def first_checked(base_offsets: Sequence[int], hints: Hints) -> int:
@@ -148,15 +197,7 @@ def _load_clean(
     That is: its end is not sound, offsets are missing, or not all of it lies below the recovery
     point, as where damage is known (`PartitionLog.recovery_point`).
     """
-    with storage_errors("read", directory):
-        sizes = context.disk.file_sizes(directory)
-    active_base = base_offsets[-1]
-    segments = [
-        context.open_segment(
-            directory, base_offset, config, active=base_offset == active_base, sizes=sizes
-        )
-        for base_offset in base_offsets
-    ]
+    segments = _open_segments(context, directory, base_offsets, config)
     log_end_offset = check_clean_segments(segments)
     if log_end_offset is None:
         return None
@@ -166,8 +207,6 @@ def _load_clean(
         return None
     if hints.durable_offset is not None and hints.durable_offset != log_end_offset:
         return None
-    for segment in segments[:-1]:
-        segment.records.seal()
     return Recovered(tuple(segments), log_end_offset, (), 0, 0, ())
 
 

@@ -72,7 +72,7 @@ class SegmentFiles:
         log_path, index_path = path(LOG_SUFFIX), path(OFFSET_INDEX_SUFFIX)
         time_index_path = path(TIME_INDEX_SUFFIX)
         index_bytes = time_index_bytes = None
-        if sizes is None:
+        if sizes is None or log_path.name not in sizes:
             records = FileRecords.open(handles, log_path, create=create)
         else:
             records = FileRecords(handles, log_path, sizes[log_path.name])

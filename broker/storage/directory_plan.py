@@ -1,0 +1,119 @@
+"""DirectoryPlan: what a data directory holds and says of its logs, before one is loaded.
+
+The clean marker is taken away here, durably: a crash from now on is an unclean stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+import structlog
+
+from broker.storage.durable_offsets import read_durable_offsets
+from broker.storage.log_loader import read_topic_id
+from broker.storage.log_plan import LogPlan, log_sizes, tail_bytes
+from broker.storage.recovery import Hints
+from protocol.errors import StorageError
+from protocol.identifiers import TopicPartition
+from protocol.stored.file_names import (
+    CLEAN_SHUTDOWN_MARKER,
+    DURABLE_OFFSETS,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    DirectoryState,
+    parse_directory_name,
+)
+
+if TYPE_CHECKING:
+    from broker.storage.checkpoint import Checkpoints
+    from broker.storage.disk import Disk
+    from broker.storage.log_config import LogConfig
+    from broker.storage.log_context import LogContext
+
+_log = structlog.get_logger(__name__)
+
+KRAFT_METADATA_TOPIC = "__cluster_metadata"
+"""Of Kafka's controllers: no topic of a broker, left alone."""
+
+
+class DirectoryPlan(NamedTuple):
+    """What was found."""
+
+    is_clean: bool
+    """The broker before stopped in order."""
+    logs: dict[TopicPartition, LogPlan]
+    unavailable: dict[TopicPartition, str]
+    """Partitions whose files the disk does not give, and why."""
+    known_durable: dict[tuple[UUID, int], int]
+    doomed: list[Path]
+    """Directories of deleted partitions, to be unlinked."""
+
+
+def plan_directory(
+    context: LogContext,
+    path: Path,
+    checkpoints: Checkpoints,
+    config_of: Callable[[str], LogConfig],
+    topic_id_of: Callable[[str], UUID],
+) -> DirectoryPlan:
+    """Look at a data directory that this process has locked; see `LogDirectory.open`.
+
+    Raises:
+        OSError: the disk refused.
+    """
+    disk = context.disk
+    is_clean = _take_marker(disk, path)
+    recovery_points = checkpoints.read(RECOVERY_POINT_CHECKPOINT)
+    log_starts = checkpoints.read(LOG_START_CHECKPOINT)
+    known_durable = read_durable_offsets(disk, path / DURABLE_OFFSETS)
+    plan = DirectoryPlan(is_clean, {}, {}, known_durable, [])
+    for name in disk.list_directory(path):
+        topic_partition = _partition_of(disk, path / name, plan.doomed)
+        if topic_partition is None:
+            continue
+        topic, partition = topic_partition
+        try:
+            topic_id = read_topic_id(context, path / name, topic, topic_id_of)
+            hints = Hints(
+                is_clean,
+                recovery_points.get(topic_partition),
+                log_starts.get(topic_partition, 0),
+                known_durable.get((topic_id, partition)),
+            )
+            tail = 0 if is_clean else tail_bytes(log_sizes(disk, path / name), hints)
+        except StorageError as error:
+            _log.error("partition not available", partition=name, error=str(error))
+            plan.unavailable[topic_partition] = str(error)
+            continue
+        plan.logs[topic_partition] = LogPlan(
+            path / name, topic_partition, topic_id, config_of(topic), hints, tail
+        )
+    return plan
+
+
+def _take_marker(disk: Disk, path: Path) -> bool:
+    """Return whether the last stop was a clean one; from now on it will not have been."""
+    marker = path / CLEAN_SHUTDOWN_MARKER
+    if not disk.exists(marker):
+        return False
+    disk.unlink(marker)
+    disk.sync_directory(path)
+    return True
+
+
+def _partition_of(disk: Disk, path: Path, doomed: list[Path]) -> TopicPartition | None:
+    """Return the partition that a directory is of, if it is one to be loaded."""
+    parsed = parse_directory_name(path.name)
+    if parsed is None or not disk.is_directory(path):
+        return None
+    if parsed.state is DirectoryState.DELETE:
+        doomed.append(path)
+        return None
+    if parsed.state is not DirectoryState.CURRENT:
+        _log.warning("directory left alone", path=str(path), state=parsed.state)
+        return None
+    topic_partition = parsed.topic_partition
+    return None if topic_partition.topic == KRAFT_METADATA_TOPIC else topic_partition
