@@ -204,7 +204,9 @@ class Broker:
         admission = self._admission
         self.metrics.connections_open = lambda: admission.connections
         self.metrics.receive_buffer_bytes = lambda: admission.buffers.bytes_out
-        self._listener = Listener("native", sockets, api.session, admission, self.metrics)
+        self._listener = Listener(
+            "native", sockets, api.session, admission, self.metrics, self.manager.spare_files
+        )
         await self._listener.start()
         self.addresses["native"] = self._listener.addresses
 

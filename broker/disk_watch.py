@@ -97,6 +97,7 @@ class DiskWatch:
         if watched not in self._watched:
             return  # stopped meanwhile
         watched.cancel()
+        watched.directory.context.handles.relax()
         if watched.directory.guard.note(look):
             self._on_resumed(watched.directory)
         self._look_later(watched)

@@ -157,6 +157,11 @@ class Flusher:
         if self.failure is not None:
             raise self.failure
 
+    @property
+    def logs_left(self) -> int:
+        """How many logs are still to be flushed, those under way among them."""
+        return len(self._due) + (len(self._group.tasks) if self._group is not None else 0)
+
     def fail(self, error: OSError) -> None:
         """Take note of a failed fsync, wherever it happened: nothing is flushed any more."""
         if self.failure is not None:

@@ -16,10 +16,13 @@ from uuid import uuid4
 
 import structlog
 
+from broker.clean_stop import flush_and_seal
+from broker.disk_watch import DiskWatch
 from broker.flusher import Flusher
 from broker.housekeeper import Housekeeper
 from broker.metrics import Metrics, PartitionSample
 from broker.partition import CommitDeadlines, Partition
+from broker.partition_report import partition_samples, problems
 from broker.partition_table import PartitionTable, is_internal
 from broker.topic_locks import TopicLocks
 from broker.topic_registry import TopicEntry
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.config import Config, TopicsConfig
     from broker.storage.disk import Disk
+    from broker.storage.log_directory import LogDirectory
     from broker.storage.partition_log import PartitionLog
 
 _log = structlog.get_logger("tidelog.partitions")
@@ -53,6 +57,7 @@ class PartitionManager:
         flush_executor: Threads for syncs; its own without it, as the configuration says.
         registry_executor: One thread for the registry; its own without it.
         registry_path: Where the registry is, if not in the first data directory.
+        watch_executor: Threads to look at disks; its own without it.
     """
 
     def __init__(
@@ -68,6 +73,7 @@ class PartitionManager:
         flush_executor: Executor | None = None,
         registry_executor: Executor | None = None,
         registry_path: Path | None = None,
+        watch_executor: Executor | None = None,
     ) -> None:
         self._loop, self._clock, self._metrics = loop, clock, metrics
         self._topics_config, self._limits = config.topics, config.limits
@@ -98,6 +104,12 @@ class PartitionManager:
         """No request waits for anything new any more."""
         self._locks = TopicLocks()
         self._housekeeper = Housekeeper(loop, clock, self._threads, on_failure=self.flusher.fail)
+        self._disk_watch = DiskWatch(
+            loop,
+            watch_executor or self._executor(len(config.storage.data_dirs), "tidelog-disk"),
+            metrics.storage,
+            on_resumed=self._appends_resumed,
+        )
         # What requests look up, bound once: see `PartitionTable`.
         self.partitions_by_topic = self._table.by_topic
         self.writable_partitions_by_topic = self._table.writable_by_topic
@@ -129,6 +141,7 @@ class PartitionManager:
         storage.truncated_bytes = sum(each.summary.cut_bytes for each in directories)
         self._metrics.partition_samples = self.partition_samples
         self._housekeeper.start(directories)
+        self._disk_watch.start(directories)
 
     def drain(self) -> None:
         """End all long polls, now and from now on: the broker is going to stop."""
@@ -143,11 +156,14 @@ class PartitionManager:
             OSError, StorageError: something could not be saved, now or (a failed sync) before.
         """
         self.is_draining = True
+        self._disk_watch.stop()
         try:
             clean = False
             try:
                 await self._housekeeper.stop()
-                await self.flusher.flush_all(partition.log for partition in self._table)
+                for directory in self.store.directories.present:
+                    directory.context.pause = "the broker is stopping"
+                await flush_and_seal(self.flusher, [each.log for each in self._table])
                 clean = True
             finally:
                 self.flusher.stop()
@@ -342,35 +358,21 @@ class PartitionManager:
 
     def partition_samples(self) -> Iterator[PartitionSample]:
         """Yield the numbers of every partition, topic by topic, for the metrics."""
-        for partition in list(self._table):
-            log = partition.log
-            yield PartitionSample(
-                topic=partition.topic,
-                partition=partition.number,
-                log_start_offset=log.log_start_offset,
-                high_watermark=log.high_watermark,
-                log_end_offset=log.log_end_offset,
-                durable_offset=log.durable_offset,
-                size_bytes=log.size_bytes,
-                segment_count=len(log.segments),
-                bytes_in=partition.bytes_in,
-                messages_in=partition.messages_in,
-                bytes_out=partition.bytes_out,
-                messages_out=partition.messages_out,
-            )
+        return partition_samples(self._table)
 
     def degraded(self) -> list[str]:
         """Return what does not work while the rest does, a sentence each."""
-        sentences = [f"data directory {path} is missing" for path in self.store.directories.missing]
+        return problems(self.store.directories, self._table)
+
+    def spare_files(self) -> None:
+        """Close files that need not be open: the process is out of descriptors."""
         for directory in self.store.directories.present:
-            for topic_partition, reason in directory.unavailable.items():
-                sentences.append(f"partition {topic_partition} cannot be used: {reason}")
-        sentences += [
-            f"partition {partition.topic}-{partition.number} has damaged bytes"
-            for partition in self._table
-            if partition.log.damage
-        ]
-        return sentences
+            directory.context.handles.shrink()
+
+    def _appends_resumed(self, directory: LogDirectory) -> None:
+        """Flush what could not be while the directory was out of reach."""
+        for log in directory.logs.values():
+            log.unflushed.note()
 
 
 def _check_is_for_clients(name: str) -> None:

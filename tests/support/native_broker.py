@@ -154,6 +154,7 @@ class NativeBroker:
             flush_executor=self.flushes if hold_flush else InlineExecutor(),
             registry_executor=InlineExecutor(),
             registry_path=registry,
+            watch_executor=InlineExecutor(),
         )
         self.api = NativeApi(
             self.manager,
@@ -172,6 +173,7 @@ class NativeBroker:
         return self
 
     def close(self) -> None:
+        self.flushes.follow()  # a stop flushes what it adds
         self.loop.run(self.manager.close())
         self.loop.close()
 
