@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -11,24 +11,30 @@ from tidelog.cli.errors import CommandError, ExitCode, broker_error_text
 from tidelog.cli.options import DEFAULT_BROKER, BrokerOption, JsonOption, TopicArgument
 
 if TYPE_CHECKING:
-    from tidelog.client import TopicInfo
+    from tidelog.client import DeletedRecords, TopicInfo
 
 END: Final = "end"
+
+
+PartitionsOption: TypeAlias = Annotated[
+    list[int],
+    typer.Option("--partition", min=0, metavar="N", help="The partition; may be given again."),
+]
+
+BeforeOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="OFFSET",
+        help="Delete the messages below this offset; end deletes all there are.",
+    ),
+]
 
 
 def delete_records(
     topic: TopicArgument,
     *,
-    partition: Annotated[
-        list[int], typer.Option(min=0, metavar="N", help="The partition; may be given again.")
-    ],
-    before: Annotated[
-        str,
-        typer.Option(
-            metavar="OFFSET",
-            help="Delete the messages below this offset; end deletes all there are.",
-        ),
-    ],
+    partition: PartitionsOption,
+    before: BeforeOption,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     broker: BrokerOption = DEFAULT_BROKER,
     as_json: JsonOption = False,
@@ -43,7 +49,6 @@ def delete_records(
       tidelog delete-records logs --partition 0 --before 1000
       tidelog delete-records logs --partition 0 --partition 1 --before end --yes
     """
-    from protocol.error_codes import error_name
     from tidelog.client import Client
 
     numbers = sorted(set(partition))
@@ -58,16 +63,7 @@ def delete_records(
             _ask(info, numbers, offset)
         results = client.delete_records(topic, dict.fromkeys(numbers, offset))
     if as_json:
-        output.write_json(
-            [
-                {
-                    "partition": each.partition,
-                    "error": error_name(each.error) if each.error else None,
-                    "log_start_offset": None if each.error else each.log_start_offset,
-                }
-                for each in results
-            ]
-        )
+        output.write_json([_value(each) for each in results])
     for each in results:
         name = f"{topic}-{each.partition}"
         if each.error:
@@ -76,6 +72,16 @@ def delete_records(
             output.say(f"{name} begins at offset {each.log_start_offset}")
     if any(each.error for each in results):
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _value(result: DeletedRecords) -> dict[str, int | str | None]:
+    from protocol.error_codes import error_name
+
+    return {
+        "partition": result.partition,
+        "error": error_name(result.error) if result.error else None,
+        "log_start_offset": None if result.error else result.log_start_offset,
+    }
 
 
 def _offset(text: str) -> int:

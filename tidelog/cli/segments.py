@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -23,40 +23,48 @@ if TYPE_CHECKING:
 TIMEOUT_S = 30.0
 
 
+PartitionsOption: TypeAlias = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--partition", min=0, metavar="N", help="Only this partition; may be given again."
+    ),
+]
+
+UrlOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where the broker's HTTP port is; http://localhost:9644, or what "
+        "TIDELOG__HTTP__HOST and TIDELOG__HTTP__PORT say.",
+        show_default=False,
+    ),
+]
+
+OfflineOption: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="DIR",
+        help="Ask no broker: read this data directory of a stopped one; the first one first, "
+        "if it has several.",
+    ),
+]
+
+ConfigOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="With --offline: the broker's settings, which topics without their own have.",
+    ),
+]
+
+
 def explain(
     topic: TopicArgument,
     *,
-    partition: Annotated[
-        list[int] | None,
-        typer.Option(min=0, metavar="N", help="Only this partition; may be given again."),
-    ] = None,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            "--url",
-            metavar="URL",
-            help="Where the broker's HTTP port is; http://localhost:9644, or what "
-            "TIDELOG__HTTP__HOST and TIDELOG__HTTP__PORT say.",
-            show_default=False,
-        ),
-    ] = None,
-    offline: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--offline",
-            metavar="DIR",
-            help="Ask no broker: read this data directory of a stopped one; the first one first, "
-            "if it has several.",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config",
-            metavar="FILE",
-            help="With --offline: the broker's settings, which topics without their own have.",
-        ),
-    ] = None,
+    partition: PartitionsOption = None,
+    url: UrlOption = None,
+    offline: OfflineOption = None,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say of each segment of a topic why it is kept, or when it goes and by which rule.
