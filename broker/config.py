@@ -98,6 +98,18 @@ class StorageConfig(msgspec.Struct, frozen=True, kw_only=True):
     again, until a quarter of it more is free; fetching and deleting go on. 0: no reserve."""
     retention_check_ms: Annotated[int, duration(ge=100)] = _ENGINE.retention_check_ms
     """How often old segments are looked for."""
+    producer_id_expiration_ms: Annotated[int, duration(ge=1_000)] = (
+        _ENGINE.producer_id_expiration_ms
+    )
+    """An idempotent producer that a partition did not hear from for so long is forgotten there:
+    a repetition of its last batches is not recognized any more. One with an open transaction is
+    kept."""
+    producers_per_partition_max: Annotated[int, count(ge=10, le=1_000_000)] = (
+        _ENGINE.producers_per_partition_max
+    )
+    """Idempotent producers that a partition remembers, some 500 bytes each; for a further one,
+    those that are idle longest are forgotten. If all have transactions open, it is refused with
+    THROTTLING_QUOTA_EXCEEDED (89), which clients try again."""
     checkpoint_interval_ms: Annotated[int, duration(ge=10)] = _ENGINE.checkpoint_interval_ms
     """How often recovery points are written down. Shorter: less to check after a crash."""
     unflushed_bytes_max: Annotated[int, size(ge=MIB)] = _ENGINE.unflushed_bytes_max

@@ -91,6 +91,8 @@ class TopicStore:
             index_cache_bytes=storage.index_cache_bytes,
             retention_check_ms=storage.retention_check_ms,
             disk_reserve_bytes=storage.disk_reserve_bytes,
+            producer_id_expiration_ms=storage.producer_id_expiration_ms,
+            producers_per_partition_max=storage.producers_per_partition_max,
             checkpoint_interval_ms=storage.checkpoint_interval_ms,
             unflushed_bytes_max=storage.unflushed_bytes_max,
         )

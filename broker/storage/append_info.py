@@ -127,44 +127,54 @@ def analyze_and_validate(
         MessageTooLargeError: a batch is over `max_message_bytes`.
         RecordListTooLargeError: the set is larger than a segment.
     """
-    size = len(batches)
-    position = 0
+    headers, valid_bytes = _checked_headers(batches, rules, now_ms, origin, is_verified=is_verified)
+    if valid_bytes > rules.segment_bytes:
+        raise RecordListTooLargeError(valid_bytes, rules.segment_bytes)
     next_offset = first_offset
-    shallow_count = codec = 0
     max_timestamp, offset_of_max_timestamp = int(NO_TIMESTAMP), first_offset
     monotonic, last_sent_offset = True, -1
     producer_batches: list[ProducerBatch] = []
+    for position, header in headers:
+        if header.producer_id != NO_PRODUCER_ID:
+            marker = _marker(batches, position, header, origin) if header.is_control else None
+            producer_batches.append(_producer_batch(header, next_offset, marker, rules, now_ms))
+        if position and header.base_offset <= last_sent_offset:
+            monotonic = False
+        last_sent_offset = header.base_offset + header.last_offset_delta
+        next_offset += header.last_offset_delta + 1
+        if header.max_timestamp > max_timestamp:
+            max_timestamp, offset_of_max_timestamp = header.max_timestamp, next_offset - 1
+    largest, append_time_ms = (max_timestamp, offset_of_max_timestamp), -1
+    if rules.log_append_time:
+        append_time_ms, largest = now_ms, (now_ms, next_offset - 1)
+    return AppendInfo(
+        first_offset, next_offset - 1, len(headers), valid_bytes, header.attributes & CODEC_MASK,
+        *largest, monotonic, append_time_ms, tuple(producer_batches),
+    )  # fmt: skip
+
+
+def _checked_headers(
+    batches: memoryview,
+    rules: AppendRules,
+    now_ms: int,
+    origin: AppendOrigin,
+    *,
+    is_verified: bool,
+) -> tuple[list[tuple[int, BatchHeader]], int]:
+    """Return position and header of each batch, at least one, and how many bytes they take up."""
+    headers: list[tuple[int, BatchHeader]] = []
+    size, position = len(batches), 0
     while position < size:
         header = _check_batch(batches, position, rules, now_ms, origin)
         if header is None:
             break
         if header.attributes & _TRANSACTIONAL_OR_CONTROL:
             _check_transactional(header, origin, is_verified=is_verified)
-        if header.producer_id != NO_PRODUCER_ID:
-            time = now_ms if rules.log_append_time else header.max_timestamp
-            marker = _marker(batches, position, header, origin, time)
-            producer_batches.append(ProducerBatch(header, next_offset, marker, time))
-        if shallow_count and header.base_offset <= last_sent_offset:
-            monotonic = False
-        last_sent_offset = header.base_offset + header.last_offset_delta
-        next_offset += header.last_offset_delta + 1
-        if header.max_timestamp > max_timestamp:
-            max_timestamp, offset_of_max_timestamp = header.max_timestamp, next_offset - 1
-        codec = header.attributes & CODEC_MASK
-        shallow_count += 1
+        headers.append((position, header))
         position += header.batch_length + LOG_OVERHEAD_BYTES
-    if not shallow_count:
+    if not headers:
         raise InvalidRecordError("the set holds no record batch")
-    if position > rules.segment_bytes:
-        raise RecordListTooLargeError(position, rules.segment_bytes)
-    largest = (max_timestamp, offset_of_max_timestamp)
-    append_time_ms = -1
-    if rules.log_append_time:
-        append_time_ms, largest = now_ms, (now_ms, next_offset - 1)
-    return AppendInfo(
-        first_offset, next_offset - 1, shallow_count, position, codec, *largest, monotonic,
-        append_time_ms, tuple(producer_batches),
-    )  # fmt: skip
+    return headers, position
 
 
 def _check_batch(
@@ -199,17 +209,28 @@ def _check_transactional(header: BatchHeader, origin: AppendOrigin, *, is_verifi
 
 
 def _marker(
-    batches: memoryview, position: int, header: BatchHeader, origin: AppendOrigin, time_ms: int
+    batches: memoryview, position: int, header: BatchHeader, origin: AppendOrigin
 ) -> EndTransactionMarker | None:
-    """Return the marker of a control batch, with the time it will have; None: it is none."""
-    if not header.is_control:
-        return None
+    """Return the marker in a control batch; None if it is one of another kind, or emptied."""
     marker = decode_marker(batches, position)
-    if marker is None:
-        if origin is AppendOrigin.COORDINATOR:
-            raise InvalidRecordError("a control batch with a producer id, and without a marker")
-        return None
-    return marker._replace(timestamp=time_ms)
+    if marker is None and origin is AppendOrigin.COORDINATOR:
+        raise InvalidRecordError("a control batch with a producer id, and without a marker")
+    return marker
+
+
+def _producer_batch(
+    header: BatchHeader,
+    base_offset: int,
+    marker: EndTransactionMarker | None,
+    rules: AppendRules,
+    now_ms: int,
+) -> ProducerBatch:
+    """Return a batch with the times that it will have."""
+    if not rules.log_append_time:
+        return ProducerBatch(header, base_offset, marker, header.max_timestamp)
+    if marker is not None:
+        marker = marker._replace(timestamp=now_ms)
+    return ProducerBatch(header, base_offset, marker, now_ms)
 
 
 def _check_header(header: BatchHeader, rules: AppendRules, now_ms: int) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from broker.storage.deletion import rename_steps
+from broker.storage.producer_expiry import ProducerExpiry
 from protocol.errors import StorageError
 
 if TYPE_CHECKING:
@@ -68,13 +69,14 @@ class Housekeeping:
     """For one data directory. On the event loop's thread."""
 
     __slots__ = (
-        "_checkpoint_at", "_directory", "_out", "_out_waiters", "_renamings", "_retention_at",
-        "_to_check", "_waiters",
+        "_checkpoint_at", "_directory", "_expiry", "_out", "_out_waiters", "_renamings",
+        "_retention_at", "_to_check", "_waiters",
     )  # fmt: skip
 
     def __init__(self, directory: LogDirectory) -> None:
         """The first checkpoint is one interval away, the first retention check due at once."""
         self._directory = directory
+        self._expiry = ProducerExpiry(directory)
         self._to_check: deque[PartitionLog] = deque()
         self._renamings: deque[Iterator[None]] = deque()
         now = directory.context.clock.monotonic()
@@ -87,7 +89,8 @@ class Housekeeping:
     # --- on the loop --------------------------------------------------------------------------
 
     def turn(self, now: float) -> bool:
-        """Do about a millisecond of what is due: retention, renames of what was deleted.
+        """Do about a millisecond of what is due: retention, renames of what was deleted, producers
+        to be forgotten.
 
         Args:
             now: Of the monotonic clock. Call it some times a second.
@@ -102,7 +105,8 @@ class Housekeeping:
                 self._renamings.popleft()
         else:
             self._check_retention(now)
-        return bool(self._renamings or self._to_check)
+        is_expiring = self._expiry.turn(now)
+        return bool(self._renamings or self._to_check or is_expiring)
 
     def check_soon(self, log: PartitionLog) -> None:
         """Have retention look at a log before its next round."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from broker.storage.disk import TEMPORARY_SUFFIX, Disk, replace_file, write_whole
+from broker.storage.disk import Disk, replace_file
 from protocol.errors import StoredFormatError
 from protocol.identifiers import NO_LEADER_EPOCH, UNKNOWN_OFFSET
 from protocol.stored.file_names import LEADER_EPOCH_CHECKPOINT
@@ -23,13 +23,14 @@ _log = structlog.get_logger(__name__)
 class LeaderEpochs:
     """The epochs of one log, oldest first."""
 
-    __slots__ = ("_disk", "entries", "path")
+    __slots__ = ("_disk", "_is_saved", "entries", "path")
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         """Read the directory's file; one that is missing or not readable says nothing."""
         self._disk = disk
         self.path = directory / LEADER_EPOCH_CHECKPOINT
         self.entries: tuple[LeaderEpoch, ...] = ()
+        self._is_saved = True
         try:
             self.entries = tuple(decode(disk.read_file(self.path)))
         except FileNotFoundError:
@@ -77,7 +78,8 @@ class LeaderEpochs:
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget the epochs that ended at or below `start_offset`; the one there begins there.
 
-        Not synced: what the file said before is still true of what is left.
+        Written with the next change, or by `save`: what the file says is still true of what is
+        left.
         """
         entries = self.entries
         below = [entry for entry in entries if entry.start_offset <= start_offset]
@@ -85,10 +87,7 @@ class LeaderEpochs:
             return
         first = LeaderEpoch(below[-1].epoch, start_offset)
         self.entries = (first, *entries[len(below) :])
-        try:
-            self._write_unsynced()
-        except OSError as error:
-            _log.warning("leader epochs not written", path=str(self.path), error=str(error))
+        self._is_saved = False
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the largest epoch up to `epoch` that wrote, and the offset after its last record.
@@ -106,17 +105,13 @@ class LeaderEpochs:
         floor = [entry.epoch for entry in self.entries if entry.epoch <= epoch]
         return floor[-1] if floor else epoch, higher.start_offset
 
-    def _write_unsynced(self) -> None:
-        temporary = self.path.with_name(self.path.name + TEMPORARY_SUFFIX)
-        file = self._disk.open(temporary, create=True)
-        try:
-            file.truncate(0)
-            write_whole(file, [encode(self.entries)], 0)
-        finally:
-            file.close()
-        self._disk.rename(temporary, self.path)
+    def save(self) -> None:
+        """Have the file say what is known, if it does not. OSError: it says what it did."""
+        if not self._is_saved:
+            self.replace(self.entries)
 
     def replace(self, entries: tuple[LeaderEpoch, ...]) -> None:
         """Have the file say just this; durable on return. OSError: it says what it did."""
         replace_file(self._disk, self.path, encode(entries))
         self.entries = entries
+        self._is_saved = True

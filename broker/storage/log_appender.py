@@ -8,7 +8,7 @@ idempotent producer, the second writes as many sets as a read of the socket brou
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from broker.storage.append_info import (
     AppendInfo,
@@ -29,6 +29,20 @@ if TYPE_CHECKING:
     from broker.storage.segment import LogSegment
 
 
+class AppendOptions(TypedDict, total=False):
+    """What may be said of an append; each has a default."""
+
+    expected_offset: int | None
+    """Append only if the log ends there."""
+    now_ms: int | None
+    """The wall clock, if the caller knows it."""
+    origin: AppendOrigin
+    """Who sends it, and so what may be in it; a client unless said otherwise."""
+    is_verified: bool
+    """The client's transaction is known to be open, and to have this partition. Without that its
+    transactional batches are refused."""
+
+
 class LogAppender:
     """The appending side of a PartitionLog."""
 
@@ -38,15 +52,7 @@ class LogAppender:
         self._log, self._context = log, context
         self._now_ms = context.clock.now_ms
 
-    def append(
-        self,
-        batches: memoryview,
-        *,
-        expected_offset: int | None = None,
-        now_ms: int | None = None,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        is_verified: bool = False,
-    ) -> AppendInfo:
+    def append(self, batches: memoryview, **how: Unpack[AppendOptions]) -> AppendInfo:
         """Validate a set of record batches, stamp it in place, write it (R29).
 
         All or nothing, but for a cut batch at the set's end, which is left out. Not durable when
@@ -55,11 +61,7 @@ class LogAppender:
 
         Args:
             batches: Writable: it is stamped.
-            expected_offset: Append only if the log ends there.
-            now_ms: The wall clock, if the caller knows it.
-            origin: Who sends it, and so what may be in it.
-            is_verified: The client's transaction is known to be open, and to have this partition;
-                without that its transactional batches are refused.
+            how: See `AppendOptions`.
 
         Raises:
             OutOfOrderSequenceError: LEO is not `expected_offset`; or a sequence is not the next.
@@ -70,31 +72,34 @@ class LogAppender:
         log = self._log
         self._check_accepts()
         first_offset = log.log_end_offset
+        expected_offset = how.get("expected_offset")
         if expected_offset is not None and expected_offset != first_offset:
             raise OutOfOrderSequenceError(
                 f"{log.topic_partition} ends at offset {first_offset}, not {expected_offset}"
             )
+        now_ms, origin = how.get("now_ms"), how.get("origin", AppendOrigin.CLIENT)
         if now_ms is None:
             now_ms = self._now_ms()
+        is_verified = how.get("is_verified", False)
         info = analyze_and_validate(
             batches, log.rules, now_ms, first_offset, origin=origin, is_verified=is_verified
         )
         size = info.valid_bytes
         batches = trim_invalid_bytes(batches, info)
-        producer_append = None
+        producers = None
         if info.producer_batches:
             if origin is AppendOrigin.CLIENT and (original := self._original_of(info)) is not None:
                 return original
-            producer_append = log.producers.check(info.producer_batches, origin)
+            producers = log.producers.check(info.producer_batches, origin)
         if log.active.should_roll(size, info.last_offset, info.max_timestamp, now_ms):
             self.roll()
         assign_offsets(batches, info, log.leader_epoch)
-        if producer_append is None:
+        if producers is None:
             log.active.append(
                 info.last_offset, info.max_timestamp, info.offset_of_max_timestamp, (batches,), size
             )
         else:
-            self._write_of_producers(batches, info, producer_append, now_ms)
+            self._write_of_producers(batches, info, producers, now_ms)
         self._appended(info.last_offset + 1, size)
         return info
 

@@ -10,16 +10,15 @@ How bytes become durable, and in which order, is written in `flush`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 from uuid import UUID
 
 from broker.storage.append_info import AppendInfo, AppendRules
-from broker.storage.append_origin import AppendOrigin
 from broker.storage.damage import Damage, LogDamage
 from broker.storage.deleted_segments import abandon_segment
 from broker.storage.flush import FlushTask
 from broker.storage.high_watermark import HighWatermark
-from broker.storage.log_appender import LogAppender
+from broker.storage.log_appender import AppendOptions, LogAppender
 from broker.storage.log_cleaning import LogCleaning
 from broker.storage.log_config import FlushPolicy, LogConfig
 from broker.storage.log_listener import LogListener, NullListener
@@ -48,9 +47,9 @@ class PartitionLog:
     __slots__ = (
         "_context", "_durable_slot", "_loaded_end_offset", "active", "appender", "cleaning",
         "config", "damage", "directory", "durable_offset", "epochs", "follows_log_end",
-        "is_closed", "leader_epoch", "listener", "log_end_offset", "log_start_offset", "producers", "reader",
-        "recovery_point", "refusal", "rules", "segments", "snapshots", "topic_id",
-        "topic_partition", "trimmer", "unflushed", "upkeep", "watermark",
+        "is_closed", "leader_epoch", "listener", "log_end_offset", "log_start_offset",
+        "producers", "reader", "recovery_point", "refusal", "rules", "segments", "snapshots",
+        "topic_id", "topic_partition", "trimmer", "unflushed", "upkeep", "watermark",
     )  # fmt: skip
 
     def __init__(
@@ -92,42 +91,33 @@ class PartitionLog:
         self.durable_offset = self.recovery_point = log_end_offset
         """The recovery point is for the next checkpoint: after a crash, check from there on."""
         self._set_durable_offset(log_end_offset)
-        self.is_closed = False
-        self.refusal = ""
+        self.is_closed, self.refusal = False, ""
         """Why no append is accepted."""
         self.epochs = epochs
         self.producers = producers.state
         """Idempotent producers and open transactions."""
         self.snapshots = producers.snapshots
-        self.upkeep = ProducerUpkeep(self, context)
         self._loaded_end_offset = log_end_offset
         self._durable_slot: DurableSlot | None = None
+        self._make_parts(context)
+        self.update_config(config)
+        self.watermark.move_to(log_end_offset, self.end_metadata())
+
+    def _make_parts(self, context: LogContext) -> None:
         self.unflushed = Unflushed(self, context)
         """What is written and not durable yet; for the engine's own parts."""
         self.appender = LogAppender(self, context)
         self.reader = LogReader(self)
         self.trimmer = LogTrimmer(self, context)
         self.cleaning = LogCleaning(self, context)
+        self.upkeep = ProducerUpkeep(self, context)
         self.watermark = HighWatermark(self)
-        self.update_config(config)
-        self.watermark.move_to(log_end_offset, self.end_metadata())
 
     # --- appending ----------------------------------------------------------------------------
 
-    def append(
-        self,
-        batches: memoryview,
-        *,
-        expected_offset: int | None = None,
-        now_ms: int | None = None,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        is_verified: bool = False,
-    ) -> AppendInfo:
+    def append(self, batches: memoryview, **how: Unpack[AppendOptions]) -> AppendInfo:
         """Validate a set of batches, stamp it in place, write it; see `LogAppender` (R29)."""
-        return self.appender.append(
-            batches, expected_offset=expected_offset, now_ms=now_ms, origin=origin,
-            is_verified=is_verified,
-        )  # fmt: skip
+        return self.appender.append(batches, **how)
 
     def begin_leader_epoch(self, epoch: int) -> None:
         """Write in `epoch` from LEO on; one that is not above all before it changes nothing.
@@ -366,6 +356,7 @@ class PartitionLog:
         if self.is_closed:
             return
         if not self.refusal:
+            self.epochs.save()
             self.prepare_close()
             self.flush()
         self._end("is closed")
