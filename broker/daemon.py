@@ -27,6 +27,7 @@ from broker.composition import Broker
 from broker.config import Config
 from broker.config_sources import InvalidConfigurationError, LoadedConfig, load
 from broker.exit_codes import ExitCode, StartError
+from broker.freed_memory import keep_freed_memory
 from broker.process_limits import raise_open_files_limit
 from broker.version import version
 from protocol import checksum
@@ -90,6 +91,7 @@ def serve(
     log_setup.set_up(level=output.level, output=output.format)
     checksum.self_test()
     raise_open_files_limit(loaded.config)
+    keep_freed_memory()
     return _run(Broker(loaded, environment=variables, reload_from=read_configuration))
 
 
