@@ -15,7 +15,12 @@ from broker.storage.leader_epochs import LeaderEpochs
 from broker.storage.leftovers import finish_leftovers
 from broker.storage.log_plan import LogPlan, RecoveredFacts
 from broker.storage.partition_log import PartitionLog
-from broker.storage.producer_loader import load_producers, new_producers
+from broker.storage.producer_loader import (
+    LoadedProducers,
+    load_producers,
+    new_producers,
+    rebuild_transaction_index,
+)
 from broker.storage.recovery import Hints, Recovered, check_clean_segments, recover_segments
 from broker.storage.segments import Segments
 from protocol.errors import StoredFormatError
@@ -97,20 +102,13 @@ def load_log(context: LogContext, plan: LogPlan, facts: RecoveredFacts | None = 
         OSError: a sync failed: final.
     """
     directory, config, hints = plan.directory, plan.config, plan.hints
-    recovered = rebuild_from = None
+    recovered = None
     if facts is not None:
         recovered = _open_recovered(context, directory, config, facts)
-    if recovered is None:
-        base_offsets = _base_offsets(context, plan)
-        if hints.is_clean:
-            recovered = _load_clean(context, directory, base_offsets, config, hints)
-        if recovered is None:
-            recovered = recover_segments(context, directory, base_offsets, config, hints)
-            rebuild_from = first_checked([each.base_offset for each in recovered.segments], hints)
-    producers = load_producers(
-        context, directory, recovered.segments, config,
-        log_end_offset=recovered.log_end_offset, rebuild_from=rebuild_from,
-    )  # fmt: skip
+    if recovered is not None:
+        producers = _load_producers(context, plan, recovered)
+    else:
+        recovered, producers = _load_segments(context, plan)
     log_start_offset = max(hints.log_start_offset, recovered.segments[0].base_offset)
     with storage_errors("write the leader epochs of", directory):
         epochs = load_epochs(
@@ -125,17 +123,42 @@ def load_log(context: LogContext, plan: LogPlan, facts: RecoveredFacts | None = 
     return LoadedLog(log, recovered.checked_bytes, recovered.cut_bytes)
 
 
-def _base_offsets(context: LogContext, plan: LogPlan) -> tuple[int, ...]:
-    """Put a directory in order after a crash; return the base offsets of its segments."""
-    hints = plan.hints
-    base_offsets = finish_leftovers(context, plan.directory)
+def _load_segments(context: LogContext, plan: LogPlan) -> tuple[Recovered, LoadedProducers]:
+    """Put a directory in order, open or recover its segments, load its producers."""
+    directory, config, hints = plan.directory, plan.config, plan.hints
+    leftovers = finish_leftovers(context, directory)
+    base_offsets = leftovers.base_offsets
     if not base_offsets:  # a new one, in the place of all that is gone
         base_offset = max(
             hints.log_start_offset, hints.durable_offset or 0, hints.recovery_point or 0
         )
-        context.open_segment(plan.directory, base_offset, plan.config, create=True).close()
+        context.open_segment(directory, base_offset, config, create=True).close()
         base_offsets = (base_offset,)
-    return base_offsets
+    recovered = rebuild_from = None
+    if hints.is_clean and not leftovers.lost_segments:
+        recovered = _load_clean(context, directory, base_offsets, config, hints)
+    if recovered is None:
+        recovered = recover_segments(
+            context, directory, base_offsets, config, hints, leftovers.lost_segments
+        )
+        rebuild_from = first_checked([each.base_offset for each in recovered.segments], hints)
+    producers = _load_producers(context, plan, recovered, rebuild_from)
+    segments = Segments(recovered.segments)
+    for segment, following in zip(recovered.segments, recovered.segments[1:], strict=False):
+        if segment.base_offset in leftovers.swapped_segments:
+            rebuild_transaction_index(
+                context, producers.snapshots, segments, config, segment, following.base_offset
+            )
+    return recovered, producers
+
+
+def _load_producers(
+    context: LogContext, plan: LogPlan, recovered: Recovered, rebuild_from: int | None = None
+) -> LoadedProducers:
+    return load_producers(
+        context, plan.directory, recovered.segments, plan.config,
+        log_end_offset=recovered.log_end_offset, rebuild_from=rebuild_from,
+    )  # fmt: skip
 
 
 def _open_recovered(

@@ -92,12 +92,17 @@ class LogReader:
                 wound = self._wound_ahead(segment, from_offset, is_begin=not slices)
             if segment.check.unchecked is not None:
                 self._set_limit(segment)
-            part = segment.read(
-                from_offset,
-                max_bytes - size_bytes,
-                max_position if wound is None else min(max_position, wound.position),
-                min_one and not slices,
-            )
+            try:
+                part = segment.read(
+                    from_offset,
+                    max_bytes - size_bytes,
+                    max_position if wound is None else min(max_position, wound.position),
+                    min_one and not slices,
+                )
+            except CorruptMessageError as error:
+                if wound is None or isinstance(error, DamageFoundError):
+                    raise
+                part = None  # the way to what follows leads into the wound
             if part is not None:
                 metadata, piece = part
                 if piece is None:

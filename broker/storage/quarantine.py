@@ -140,6 +140,11 @@ def report_found(context: LogContext, directory: Path, damage: Damage) -> None:
     )
 
 
+def is_quarantine_name(name: str) -> bool:
+    """Whether a file of that name is a copy or a report."""
+    return name.endswith((QUARANTINE_SUFFIX, REPORT_SUFFIX))
+
+
 def read_report(data: bytes) -> Report:
     """Return what a report says.
 

@@ -237,8 +237,10 @@ class _Recovery:
         """Whether the offsets between two segments were there once, and not the cleaner's."""
         if self.config.cleanup_policy.compacts:
             return False
+        if self.hints.is_promised(log_end_offset):
+            return True
         was_there = any(log_end_offset <= each < end for each in self.lost_segments)
-        return was_there or self.hints.is_promised(log_end_offset)
+        return was_there and self.hints.durable_offset is None
 
     def _report_lost(self, segment: LogSegment, end: int) -> None:
         """Report a segment that is missing behind one that need not be checked."""
