@@ -121,13 +121,15 @@ class Housekeeper:
             failure = error
         except Exception:
             _log.exception("housekeeping failed")
-        self._loop.call_soon_threadsafe(self._ran, housekeeping, failure)
+        self._loop.call_soon_threadsafe(self._ran, housekeeping, task, failure)
 
-    def _ran(self, housekeeping: Housekeeping, failure: OSError | None) -> None:
+    def _ran(
+        self, housekeeping: Housekeeping, task: HousekeepingTask, failure: OSError | None
+    ) -> None:
         housekeeping.done()
         if failure is not None:
             self._on_failure(failure)
-        elif housekeeping.has_waiters:
+        elif housekeeping.has_waiters or task.unlink is not None:  # there may be more of them
             self._look_now()
 
 

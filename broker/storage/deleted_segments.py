@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from broker.storage.segment import LogSegment
 
 _log = structlog.get_logger(__name__)
-
-CLOSED_SEGMENTS_MAX: Final = 64
-"""Of one log, in one go: closing takes some tens of microseconds each."""
 
 
 class UnlinkTask:
@@ -137,47 +134,38 @@ class DeletedSegments:
             )
             self._wait(segment, delay_ms, ("", DELETED_SUFFIX))
 
-    def rename_below(self, log_start_offset: int, delay_ms: int, limit: int) -> int:
-        """Rename segments below a log start that is checkpointed, oldest first; return how many.
+    def rename_below(self, log_start_offset: int, delay_ms: int) -> bool:
+        """Rename the oldest segment, if it is below a log start that is checkpointed."""
+        if not self._unrenamed or self._unrenamed[0].base_offset >= log_start_offset:
+            return False
+        self._rename_or_wait(self._unrenamed.popleft(), delay_ms)
+        return True
 
-        Args:
-            limit: No more than so many.
-        """
-        renamed = 0
-        while self._unrenamed and renamed < limit:
-            if self._unrenamed[0].base_offset >= log_start_offset:
-                break
-            self._rename_or_wait(self._unrenamed.popleft(), delay_ms)
-            renamed += 1
-        return renamed
-
-    def rename_oldest(self, delay_ms: int) -> int:
+    def rename_oldest(self, delay_ms: int) -> bool:
         """Rename one segment without a checkpoint, which a full disk may refuse: the earlier one's
         renaming is made durable first, so that they can only come back newest first.
         """
         if not self._unrenamed:
-            return 0
+            return False
         segment = self._unrenamed[0]
         try:
             self._context.disk.sync_directory(segment.directory)
         except OSError as error:
             _log.warning("a deleted segment stays", segment=repr(segment), error=str(error))
-            return 0
+            return False
         self._rename_or_wait(self._unrenamed.popleft(), delay_ms)
-        return 1
+        return True
 
-    def take_due(self, now: float) -> list[Path]:
-        """Close segments whose time has come; return their files, to be unlinked.
+    def take_due(self, now: float, limit: int) -> tuple[int, list[Path]]:
+        """Close segments whose time has come; return how many, and their files, to be unlinked.
 
         Args:
             now: Of the monotonic clock.
-
-        Returns:
-            Those of some segments, where many are due.
+            limit: No more than so many.
         """
         if now < self._next_due_at:
-            return []
-        due = [waiting for waiting in self._renamed if waiting[0] <= now][:CLOSED_SEGMENTS_MAX]
+            return 0, []
+        due = [waiting for waiting in self._renamed if waiting[0] <= now][:limit]
         if len(due) == len(self._renamed):
             self._renamed = []
         else:
@@ -192,7 +180,7 @@ class DeletedSegments:
                 for suffix in SEGMENT_SUFFIXES
                 for state in states
             ]
-        return paths
+        return len(due), paths
 
     def unlinked(self, task: UnlinkTask) -> None:
         """A task with what `take_due` returned has run."""

@@ -14,27 +14,20 @@ if TYPE_CHECKING:
     from broker.storage.checkpoint import CheckpointTask
     from broker.storage.log_context import LogContext
 
-UNLINKED_FILES_MAX: Final = 256
-"""In one task, or some more: their segments are closed on the event loop."""
-
-RENAMED_SEGMENTS_PER_STEP: Final = 16
-"""Some tens of microseconds each."""
+CLOSED_SEGMENTS_MAX: Final = 16
+"""In one go: their files are closed on the event loop, some tens of microseconds each."""
 
 
 def rename_steps(context: LogContext, checkpoint: CheckpointTask) -> Iterator[None]:
-    """Rename the deleted segments below log starts that will outlive a crash, step by step.
+    """Rename the deleted segments below log starts that will outlive a crash, one a step.
 
     Args:
         checkpoint: It has run. If it could not be written, one segment of each log goes all the
             same: on a full disk, deleting has to go on.
     """
-    left = RENAMED_SEGMENTS_PER_STEP
     for trimmer in list(context.deleting):
-        while renamed := trimmer.rename_deleted(checkpoint, left):
-            left -= renamed
-            if left <= 0:
-                left = RENAMED_SEGMENTS_PER_STEP
-                yield
+        while trimmer.rename_deleted(checkpoint):
+            yield
             if not checkpoint.is_written:
                 break
 
@@ -46,12 +39,13 @@ def due_files(context: LogContext, now: float) -> list[Path]:
         now: Of the monotonic clock.
 
     Returns:
-        Not all of them where they are very many.
+        Of some segments, where many are due.
     """
     paths: list[Path] = []
+    left = CLOSED_SEGMENTS_MAX
     for trimmer in context.deleting:
-        if len(paths) >= UNLINKED_FILES_MAX:
-            break
-        if trimmer.deleted:
-            paths += trimmer.deleted.take_due(now)
+        if trimmer.deleted and left > 0:
+            taken, its_paths = trimmer.deleted.take_due(now, left)
+            left -= taken
+            paths += its_paths
     return paths

@@ -26,8 +26,14 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
+TURN_S: Final = 0.001
+"""After so long a turn ends; the event loop goes on in between."""
+
 SEGMENTS_PER_TURN: Final = 16
-"""Deleted or looked at, some tens of microseconds each; the event loop goes on in between."""
+"""However fast it goes."""
+
+SEGMENTS_AT_ONCE: Final = 4
+"""Of one log: a segment that was not looked at before has its files opened and its end read."""
 
 
 class HousekeepingTask:
@@ -98,13 +104,14 @@ class Housekeeping:
         Returns:
             Whether more is due at once: call again soon, after something else had its turn.
         """
-        if self._renamings:
-            try:
-                next(self._renamings[0])
-            except StopIteration:
-                self._renamings.popleft()
-        else:
-            self._check_retention(now)
+        monotonic = self._directory.context.clock.monotonic
+        deadline = monotonic() + TURN_S
+        left = SEGMENTS_PER_TURN
+        self._begin_round(now)
+        while left > 0 and (self._renamings or self._to_check):
+            left -= self._rename_one() if self._renamings else self._check_one(left)
+            if monotonic() >= deadline:
+                break
         is_expiring = self._expiry.turn(now)
         return bool(self._renamings or self._to_check or is_expiring)
 
@@ -112,25 +119,29 @@ class Housekeeping:
         """Have retention look at a log before its next round."""
         self._to_check.append(log)
 
-    def _check_retention(self, now: float) -> None:
-        if not self._to_check:
-            if now < self._retention_at:
-                return
+    def _begin_round(self, now: float) -> None:
+        if now >= self._retention_at and not self._to_check:
             self._retention_at = now + self._directory.context.options.retention_check_ms / 1000
             self._to_check.extend(self._directory.logs.values())
-        now_ms = self._directory.context.clock.now_ms()
-        left = SEGMENTS_PER_TURN
-        while self._to_check and left > 0:
-            log, deleted = self._to_check[0], 0
-            try:
-                deleted = log.delete_old_segments(now_ms, left)
-            except StorageError as error:  # the others go on, this one the next time
-                _log.warning(
-                    "retention failed", partition=str(log.topic_partition), error=str(error)
-                )
-            if deleted < left:  # else it may have more of them
-                self._to_check.popleft()
-            left -= deleted + 1
+
+    def _rename_one(self) -> int:
+        try:
+            next(self._renamings[0])
+        except StopIteration:
+            self._renamings.popleft()
+        return 1
+
+    def _check_one(self, limit: int) -> int:
+        """Delete some segments of the next log; return how many were looked at."""
+        log, deleted = self._to_check[0], 0
+        limit = min(limit, SEGMENTS_AT_ONCE)
+        try:
+            deleted = log.delete_old_segments(self._directory.context.clock.now_ms(), limit)
+        except StorageError as error:  # the others go on, this one the next time
+            _log.warning("retention failed", partition=str(log.topic_partition), error=str(error))
+        if deleted < limit:  # else it may have more of them
+            self._to_check.popleft()
+        return deleted + 1
 
     # --- beside it ----------------------------------------------------------------------------
 

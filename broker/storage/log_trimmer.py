@@ -183,19 +183,17 @@ class LogTrimmer:
         self._context.is_checkpoint_due = True
         return len(due)
 
-    def rename_deleted(self, checkpoint: CheckpointTask, limit: int) -> int:
-        """Rename what was deleted below a log start that will outlive a crash; return how many.
+    def rename_deleted(self, checkpoint: CheckpointTask) -> bool:
+        """Rename the oldest deleted segment, if it is below a log start that will outlive a crash.
 
         Args:
-            checkpoint: It has run; if it could not be written, one segment goes only.
-            limit: No more than so many.
+            checkpoint: It has run; if it could not be written, one segment goes all the same.
         """
         log = self._log
         delay_ms = log.config.file_delete_delay_ms
         if not checkpoint.is_written:
             return self.deleted.rename_oldest(delay_ms)
-        log_start = checkpoint.log_start_of(log.topic_partition)
-        return self.deleted.rename_below(log_start, delay_ms, limit)
+        return self.deleted.rename_below(checkpoint.log_start_of(log.topic_partition), delay_ms)
 
     # --- the end ------------------------------------------------------------------------------
 

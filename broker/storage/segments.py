@@ -80,7 +80,9 @@ class Segments:
         Raises:
             ValueError: one with its base offset is there already.
         """
-        return Segments((*self._segments, segment))
+        if self._base_offsets and segment.base_offset <= self._base_offsets[-1]:
+            return Segments((*self._segments, segment))
+        return self._of((*self._segments, segment), (*self._base_offsets, segment.base_offset))
 
     def without(self, *gone: LogSegment) -> Segments:
         """Return a list that lacks the given segments.
@@ -96,11 +98,15 @@ class Segments:
 
     def without_oldest(self, count: int) -> Segments:
         """Return a list that lacks the `count` oldest segments; cheap, however many there are."""
-        left = Segments()
-        left._segments = self._segments[count:]
-        left._base_offsets = self._base_offsets[count:]
-        left.active = self.active if left._segments else None
-        return left
+        return self._of(self._segments[count:], self._base_offsets[count:])
+
+    @staticmethod
+    def _of(segments: tuple[LogSegment, ...], base_offsets: tuple[int, ...]) -> Segments:
+        """Return a list of segments that are known to be sorted: a roll must not sort thousands."""
+        made = Segments()
+        made._segments, made._base_offsets = segments, base_offsets
+        made.active = segments[-1] if segments else None
+        return made
 
     def replaced(self, old: Iterable[LogSegment], new: Iterable[LogSegment]) -> Segments:
         """Return a list that has `new` in the place of `old` (compaction, R31).

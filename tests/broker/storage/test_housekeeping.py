@@ -9,8 +9,9 @@ import os
 import msgspec
 import pytest
 
+from broker.clock import ManualClock
 from broker.steps import run_to_end
-from broker.storage.deletion import RENAMED_SEGMENTS_PER_STEP
+from broker.storage.deletion import CLOSED_SEGMENTS_MAX
 from broker.storage.durable_offsets import read_durable_offsets
 from broker.storage.housekeeping import SEGMENTS_PER_TURN, Housekeeping
 from broker.storage.storage_options import StorageOptions
@@ -159,12 +160,33 @@ def test_given_a_log_of_many_segments_when_they_are_due_then_they_go_in_turns():
     while renamed[-1] < 100:
         housekeeping.turn(now(storage))
         renamed.append(sum(name.endswith(".log.deleted") for name in storage.names()))
-    assert max(b - a for a, b in itertools.pairwise(renamed)) <= RENAMED_SEGMENTS_PER_STEP
+    assert max(b - a for a, b in itertools.pairwise(renamed)) <= SEGMENTS_PER_TURN
 
     storage.clock.advance(ms=storage.config.file_delete_delay_ms)
-    for _ in range(2):  # not all are closed at once
+    left = [100]
+    while left[-1]:
         housekeeping.run_due(now(storage))
-    assert not [name for name in storage.names() if name.endswith(".deleted")]
+        left.append(sum(name.endswith(".log.deleted") for name in storage.names()))
+    assert max(a - b for a, b in itertools.pairwise(left)) <= CLOSED_SEGMENTS_MAX
+
+
+class SlowClock(ManualClock):
+    """A clock by which a millisecond passes each time that it is asked."""
+
+    def monotonic(self) -> float:
+        self.advance(ms=1)
+        return super().monotonic()
+
+
+def test_given_a_slow_machine_when_a_turn_has_taken_its_time_then_it_ends():
+    storage, housekeeping = started()
+    storage.directory.context.clock = SlowClock(storage.clock.now_ms() + 2_000)
+    storage.directory.create_log(TopicPartition("more", 0), TOPIC_ID, RETAINING)
+
+    assert housekeeping.turn(now(storage) + 1)
+
+    assert storage.log.log_start_offset == 9
+    assert not housekeeping.turn(now(storage) + 1)
 
 
 def test_given_a_log_to_be_looked_at_soon_when_it_is_then_before_the_next_round():
