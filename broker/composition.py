@@ -13,7 +13,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -49,6 +49,7 @@ REQUEST_THREADS: Final = 4
 """For cold reads and decompression: they only wait, for the disk or outside the GIL."""
 ANSWERING_SHARE: Final = 0.7
 """Of the time a drain may take, for answers to leave; the rest is for flushing and closing."""
+CLEANER_DELAY_S: Final = 1.0
 SLOW_OPEN_S: Final = 1.0
 """If opening takes longer, HTTP is loaded meanwhile, so that /readyz can say why."""
 
@@ -83,6 +84,8 @@ class Broker:
         self._executors: list[ThreadPoolExecutor] = []
         self._request_threads: ThreadPoolExecutor
         self._watch: LoopWatch | None = None
+        self._cleaning_timer: asyncio.TimerHandle | None = None
+        self._end_cleaning: Callable[[], Awaitable[None]] | None = None
         self._is_stopping = False
         self.addresses: dict[str, list[str]] = {"native": [], "http": []}
         """Where it listens, by protocol, as "127.0.0.1:9091"; empty before `start`."""
@@ -122,6 +125,8 @@ class Broker:
         self.health.enter(State.READY)
         self._tell_ready(time.monotonic() - started_s)
         gc.freeze()  # what start-up made stays: the collector need never visit it
+        if self.config.cleaner.enabled:
+            self._cleaning_timer = loop.call_later(CLEANER_DELAY_S, self._begin_cleaning)
         # On the event loop the first compressed batch would hold up everybody with this import.
         warming = self._request_threads.submit(import_with_breaks, "protocol.compressors")
         warming.add_done_callback(_report_missing_compressors)
@@ -232,6 +237,18 @@ class Broker:
             self._listener.stop_accepting()
         await self._stop_rest()
 
+    def _begin_cleaning(self) -> None:
+        """Start the cleaner: later than all else, for what it imports."""
+        from broker.cleaner import start_cleaner
+
+        self._end_cleaning = start_cleaner(
+            self.manager.store.directories.present,
+            self.config,
+            clock=self._clock,
+            executor=self._make_threads(1, "cleaner"),
+            metrics=self.metrics.cleaner,
+        )
+
     # --- while it runs --------------------------------------------------------------------------
 
     def reload(self) -> None:
@@ -296,6 +313,10 @@ class Broker:
     async def _stop_rest(self) -> None:
         """Close everything behind the listener, in the end the data directories."""
         try:
+            if self._cleaning_timer is not None:
+                self._cleaning_timer.cancel()
+            if self._end_cleaning is not None:
+                await self._end_cleaning()
             if self._manager is not None:
                 await self._manager.close()
         finally:

@@ -19,6 +19,7 @@ from broker.storage.storage_options import StorageOptions
 from protocol import limits
 
 __all__ = [
+    "CleanerConfig",
     "Config",
     "DaemonConfig",
     "FlushConfig",
@@ -124,6 +125,20 @@ class FlushConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Threads that sit in fdatasync; more help when many partitions are written at once."""
 
 
+class CleanerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Compaction of the topics whose `cleanup_policy` has `compact`, in a process of its own."""
+
+    enabled: bool = True
+    """Whether logs are compacted. Without it those topics only grow."""
+    dedupe_buffer_bytes: Annotated[int, size(ge=1_024)] = 128 * MIB
+    """Memory for the keys of one pass, 27 bytes each; what does not fit takes another pass."""
+    io_bytes_per_second: Annotated[int, size(ge=0)] = 64 * MIB
+    """What it reads and writes at most, together; 0 is no limit."""
+    backoff_ms: Annotated[int, duration(ge=100)] = 15_000
+    """How long it waits when nothing is to be compacted. A log that cannot be is tried again
+    after twice this time, then after four times, up to an hour."""
+
+
 class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What a client may ask for. Beyond a rate or an amount in flight, reading is paused;
     beyond a size, the request or the connection is refused."""
@@ -188,6 +203,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     storage: StorageConfig = StorageConfig()
     topics: TopicsConfig = TopicsConfig()
     flush: FlushConfig = FlushConfig()
+    cleaner: CleanerConfig = CleanerConfig()
     limits: LimitsConfig = LimitsConfig()
     log: LogOutputConfig = LogOutputConfig()
 

@@ -99,6 +99,36 @@ class StorageMetrics:
         """Gives every data directory that is there; set once they are open."""
 
 
+class CleanerMetrics:
+    """Compaction."""
+
+    __slots__ = (
+        "backlog_bytes", "bytes_read", "bytes_written", "dirty_ratio_max", "failures", "is_running",
+        "last_run_ms", "last_seconds", "passes", "records_kept", "records_read",
+        "uncleanable_logs",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.backlog_bytes: dict[tuple[str, int], int] = {}
+        """What could be cleaned and was not, by topic and partition, of compacted topics."""
+        self.dirty_ratio_max = 0.0
+        """Of the dirtiest log."""
+        self.passes = 0
+        self.failures = 0
+        """Passes that ended with an error."""
+        self.uncleanable_logs = 0
+        """Those that failed the last time and will be tried again."""
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.records_read = 0
+        self.records_kept = 0
+        self.is_running = False
+        self.last_run_ms = 0
+        """When a log was last worked on, wall clock; 0: never."""
+        self.last_seconds = 0.0
+        """How long that took."""
+
+
 class PartitionSample(NamedTuple):
     """One partition at the moment of a scrape; counters are since the start of the process."""
 
@@ -121,6 +151,7 @@ class Metrics:
 
     __slots__ = (
         "_requests",
+        "cleaner",
         "connections_closed",
         "connections_open",
         "flush",
@@ -138,6 +169,7 @@ class Metrics:
         self.receive_buffer_bytes: Callable[[], int] = int
         self.flush = FlushMetrics()
         self.storage = StorageMetrics()
+        self.cleaner = CleanerMetrics()
         self.loop_lag = LatencyHistogram()
         """How late a timer of the event loop fires: what a request may have to wait."""
         self.topics_auto_created = 0

@@ -32,9 +32,6 @@ def slice_records(
 ) -> Iterator[RecordSlice]:
     """Yield the records in `data[position:end]`, which is all of a batch's, decompressed.
 
-    Args:
-        batch_position: For errors.
-
     Raises:
         BatchCorruptError: while iterating; not as many sound records, in order, as the header says.
     """

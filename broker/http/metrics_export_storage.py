@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from broker.http.metric_families import counter, counters, gauge, gauges, histogram
+from broker.http.metrics_export_cleaner import cleaner_families
 from broker.metrics import Metrics
 
 
@@ -33,6 +34,7 @@ def storage_families(metrics: Metrics) -> Iterator[Metric]:
         "tidelog_recovery_truncated_bytes", "Torn tails cut at start.", storage.truncated_bytes
     )
     yield from _directory_families(metrics)
+    yield from cleaner_families(metrics.cleaner)
 
 
 def _directory_families(metrics: Metrics) -> Iterator[Metric]:

@@ -78,7 +78,8 @@ class OffsetMap:
             if not there and not table[at + 1]:
                 return NOT_FOUND
             slot = (slot + 1 + second % (slots - 1)) % slots
-        return table[at + 2]
+        offset: int = table[at + 2]
+        return offset
 
 
 def _prime_at_or_below(number: int) -> int:

@@ -78,22 +78,15 @@ def scan_segment(
         if size > len(data) - index:
             data, start, index = data[index:], position, 0
             wanted = min(max(READ_BYTES, size) - len(data), size_bytes - start - len(data))
-            if wanted <= 0:
-                raise BatchTruncatedError(position, f"{size - len(data)} bytes are missing")
-            more = file.read(wanted, start + len(data))
-            if len(more) < wanted:
-                raise BatchTruncatedError(position, "the file is shorter than it was")
+            more = file.read(wanted, start + len(data)) if wanted > 0 else b""
+            if len(more) < max(wanted, 1):
+                raise BatchTruncatedError(position, f"{size} bytes, more than are left")
             note_read(len(more))
             data += more
             view, ready = memoryview(data), len(data) - HEADER_BYTES
             continue
         header = _checked(data, index, position)
-        if not expected_offset <= header.base_offset < header.next_offset <= next_base_offset:
-            raise BatchCorruptError(
-                position,
-                f"offsets {header.base_offset} to {header.last_offset}, "
-                f"where {expected_offset} to {next_base_offset - 1} may be",
-            )
+        _check_offsets(header, position, expected_offset, next_base_offset)
         yield data, index, header, position
         expected_offset = header.next_offset
         index += size
@@ -104,6 +97,13 @@ def _size_at(data: bytes, index: int) -> int:
     if len(data) - index <= MAGIC_POSITION:
         return MAGIC_POSITION + 1
     return LOG_OVERHEAD_BYTES + max(0, int.from_bytes(data[index + 8 : index + 12], signed=True))
+
+
+def _check_offsets(header: EntryHeader, position: int, start: int, end: int) -> None:
+    """Refuse what is not in `start` to `end`: no CRC covers an offset."""
+    if not start <= header.base_offset < header.next_offset <= end:
+        text = f"offsets {header.base_offset} to {header.last_offset}, "
+        raise BatchCorruptError(position, f"{text}where {start} to {end - 1} may be")
 
 
 def _checked(data: bytes, index: int, position: int) -> EntryHeader:

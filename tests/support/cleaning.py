@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from broker.clock import ManualClock
+from broker.steps import run_to_end
 from broker.storage.batch_filter import LastRecord
+from broker.storage.cleanable_log import cleaning_job, plan_log
+from broker.storage.cleaner_checkpoint import CleanerCheckpoint
 from broker.storage.compaction import CompactionSegment
 from broker.storage.compactor import CleaningJob, CleaningResult, clean_log
 from broker.storage.disk import Disk, write_whole
@@ -17,6 +20,7 @@ from protocol.stored import transaction_index
 from protocol.stored.file_names import (
     CLEANED_SUFFIX,
     LOG_SUFFIX,
+    RECOVERY_POINT_CHECKPOINT,
     SEGMENT_SUFFIXES,
     log_file_name,
     segment_file_name,
@@ -24,6 +28,7 @@ from protocol.stored.file_names import (
 )
 from protocol.stored.transaction_index import AbortedTransaction
 from tests.support.fake_disk import FakeDisk
+from tests.support.log_storage import LogStorage
 
 DIRECTORY = Path("/tide-0")
 NOW_MS = 1_700_000_000_000
@@ -154,3 +159,31 @@ def last_records(batches: Sequence[bytes]) -> dict[int, LastRecord]:
             last = before.last_data_offset if before is not None else -1
         found[header.producer_id] = LastRecord(last, header.producer_epoch)
     return found
+
+
+def clean_storage(storage: LogStorage, passes_max: int = 100, **settings: Any) -> int:
+    """Clean the one log of a data directory as the cleaner does, in place; return how many passes.
+
+    Nothing is done where its plan says that nothing is to be cleaned.
+    """
+    log, directory = storage.log, storage.directory
+    checkpoint = CleanerCheckpoint(storage.disk, directory.path)
+    checkpoint.tell(log)
+    for passes in range(passes_max):
+        written = directory.checkpoints.written.get(RECOVERY_POINT_CHECKPOINT, {})
+        now_ms = storage.clock.now_ms()
+        recovery_point = written.get(log.topic_partition, 0)
+        plan = plan_log(log, recovery_point=recovery_point, now_ms=now_ms)
+        if not plan.cleanable_bytes and (passes or not settings.pop("again", False)):
+            return passes
+        options = {"dedupe_buffer_bytes": 1 << 16} | settings
+        job = cleaning_job(log, plan, now_ms=now_ms, **options)
+        result = clean_log(
+            job,
+            storage.disk,
+            storage.clock,
+            report=lambda group: run_to_end(log.cleaning.replace(group)),
+        )
+        log.cleaning.cleaned_offset = result.cleaned_offset
+        checkpoint.write(checkpoint.offsets(directory.logs.values()))
+    raise AssertionError("too many passes")
