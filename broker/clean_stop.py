@@ -7,10 +7,13 @@ adds, the ends of indexes and the snapshots of producers. After that closing wai
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import structlog
+
+from protocol.errors import StorageError
 
 if TYPE_CHECKING:
     from broker.flusher import Flusher
@@ -31,7 +34,8 @@ async def flush_and_seal(flusher: Flusher, logs: Sequence[PartitionLog]) -> None
     """
     await _with_progress(flusher, logs, "messages are being flushed")
     for number, log in enumerate(logs, 1):
-        log.prepare_close()
+        with contextlib.suppress(StorageError):  # closing it says so; the others go on
+            log.prepare_close()
         if not number % LOGS_SEALED_PER_TURN:
             await asyncio.sleep(0)
     await _with_progress(flusher, logs, "indexes are being flushed")

@@ -47,6 +47,7 @@ class Housekeeper:
         self._loop, self._clock, self._executor = loop, clock, executor
         self._on_failure = on_failure
         self._directories: dict[LogDirectory, Housekeeping] = {}
+        self._failures: dict[LogDirectory, str] = {}  # the last one of each, as text
         self._under_way: set[Future[None]] = set()
         self._timer: asyncio.Handle | None = None
 
@@ -103,14 +104,28 @@ class Housekeeper:
         """Do what is due in the data directories, and come again."""
         now_s = self._clock.monotonic()
         has_more = False
-        for housekeeping in self._directories.values():
-            has_more |= housekeeping.turn(now_s)
-            task = housekeeping.due(now_s)
+        for directory, housekeeping in self._directories.items():
+            if directory.guard.is_out_of_reach:  # what is in its place is not ours to change
+                housekeeping.give_up()
+                continue
+            try:
+                has_more |= housekeeping.turn(now_s)
+                task = housekeeping.due(now_s)
+            except Exception as error:  # a bug; the other directories are kept all the same
+                self._report(directory, error)
+                continue
             if task is not None:
                 future = self._executor.submit(self._run, housekeeping, task)
                 self._under_way = {each for each in (*self._under_way, future) if not each.done()}
         pause_s = TURN_PAUSE_S if has_more else INTERVAL_S
         self._timer = self._loop.call_later(pause_s, self._keep_house)
+
+    def _report(self, directory: LogDirectory, error: Exception) -> None:
+        """Log a failure, once for each that is not like the one before: it comes ten times a s."""
+        text = f"{type(error).__name__}: {error}"
+        if self._failures.get(directory) != text:
+            self._failures[directory] = text
+            _log.error("housekeeping failed", path=str(directory.path), exc_info=error)
 
     def _run(self, housekeeping: Housekeeping, task: HousekeepingTask) -> None:
         """In a thread."""

@@ -175,6 +175,10 @@ class Partition:
             self._wake_is_scheduled = True
             self._call_soon(self.wake_fetch_waiters)
 
+    def flush_postponed(self, log: PartitionLog) -> None:
+        """The directory is not there: nobody waits for it; the data may become durable yet."""
+        self.fail_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
+
     def log_failed(self, log: PartitionLog, error: OSError) -> None:
         """A sync failed: nobody must wait any more, and the broker must end."""
         self.fail_waiters(ErrorCode.KAFKA_STORAGE_ERROR)

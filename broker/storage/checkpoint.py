@@ -12,16 +12,16 @@ checkpoint only after the sync that moved it returned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
 from broker.storage.disk import Disk, replace_file
 from protocol.errors import StoredFormatError
 from protocol.identifiers import TopicPartition
-from protocol.stored.checkpoint import offset_checkpoint_decode, offset_checkpoint_encode
+from protocol.stored.checkpoint import checkpoint_encode, offset_checkpoint_decode
 from protocol.stored.file_names import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -54,22 +54,26 @@ def read_offset_checkpoint(disk: Disk, path: Path) -> Offsets:
         return {}
 
 
+class _Snapshot(NamedTuple):
+    """What one file is to say; never changed."""
+
+    version: int
+    lines: list[str]
+    offsets: Offsets
+
+
 class CheckpointTask:
     """A snapshot to be written: made on the event loop, run anywhere, never changed."""
 
-    __slots__ = ("_checkpoints", "_disk", "is_written", "offsets_by_file")
+    __slots__ = ("_checkpoints", "_snapshots", "is_written")
 
-    def __init__(
-        self, disk: Disk, checkpoints: Checkpoints, offsets_by_file: dict[str, Offsets]
-    ) -> None:
-        self._disk = disk
-        self._checkpoints = checkpoints
-        self.offsets_by_file = offsets_by_file
+    def __init__(self, checkpoints: Checkpoints, snapshots: dict[str, _Snapshot]) -> None:
+        self._checkpoints, self._snapshots = checkpoints, snapshots
         self.is_written = False
 
     def log_start_of(self, topic_partition: TopicPartition) -> int:
         """Return the log start that the file says, 0 if it says none."""
-        return self.offsets_by_file[LOG_START_CHECKPOINT].get(topic_partition, 0)
+        return self._snapshots[LOG_START_CHECKPOINT].offsets.get(topic_partition, 0)
 
     def run(self) -> None:
         """Write the files that differ from what was written last; durable on return.
@@ -77,28 +81,49 @@ class CheckpointTask:
         Raises:
             OSError: one of them, and those after it, have their old contents.
         """
-        written = self._checkpoints.written
-        for name in CHECKPOINT_FILES:
-            offsets = self.offsets_by_file[name]
-            if written.get(name) == offsets:
-                continue
-            written.pop(name, None)  # if this fails, nobody knows what the file says
-            replace_file(
-                self._disk, self._checkpoints.directory / name, offset_checkpoint_encode(offsets)
-            )
-            written[name] = offsets
+        self._checkpoints.check()
+        for name, snapshot in self._snapshots.items():
+            self._checkpoints.write(name, snapshot)
         self.is_written = True
+        self._checkpoints.failure = ""
+
+    def failed(self, error: OSError) -> None:
+        """Log that it could not be written, unless the one before failed likewise."""
+        reason = error.strerror or str(error)
+        if reason != self._checkpoints.failure:
+            self._checkpoints.failure = reason
+            path = str(self._checkpoints.directory)
+            _log.warning("checkpoints not written; tried again", path=path, error=reason)
 
 
 class Checkpoints:
-    """Reads and writes the checkpoint files of one data directory."""
+    """The checkpoint files of one data directory, and what they should say, kept up to date.
 
-    __slots__ = ("_disk", "_kept", "directory", "written")
+    Logs are noted when their offsets move, some a turn, and a snapshot is a few copies in C: with
+    10,000 partitions that mostly rest, a visit to all each second would be felt.
+    """
 
-    def __init__(self, disk: Disk, directory: Path) -> None:
+    __slots__ = (
+        "_disk", "_lines", "_offsets", "_snapshots", "_versions", "_written_versions", "check",
+        "directory", "failure", "written",
+    )  # fmt: skip
+
+    def __init__(
+        self, disk: Disk, directory: Path, check: Callable[[], object] = lambda: None
+    ) -> None:
+        """Args:
+        check: Raises OSError if the directory is not the one that was opened.
+        """
         self._disk = disk
         self.directory = directory
-        self._kept: dict[str, Offsets] = {name: {} for name in CHECKPOINT_FILES}
+        self.check = check
+        self._offsets: dict[str, Offsets] = {name: {} for name in CHECKPOINT_FILES}
+        self._lines: dict[str, dict[TopicPartition, str]] = {name: {} for name in CHECKPOINT_FILES}
+        self._versions = dict.fromkeys(CHECKPOINT_FILES, 0)  # counts changes
+        self.failure = ""
+        """Why the last task could not be written."""
+        self._snapshots: dict[str, _Snapshot] = {}
+        self._written_versions: dict[str, int] = {}
         self.written: dict[str, Offsets] = {}
         """What each file is known to say; changed by the task that runs, one at a time."""
 
@@ -110,28 +135,58 @@ class Checkpoints:
         """Have what the files say of partitions that are not loaded written again each time."""
         for name in CHECKPOINT_FILES:
             offsets = self.read(name)
-            self._kept[name] = {each: offsets[each] for each in partitions if each in offsets}
+            for each in partitions:
+                self._put(name, each, offsets.get(each))
 
-    def task(self, logs: Iterable[PartitionLog]) -> CheckpointTask:
-        """Take a snapshot of the logs' offsets. At most one task may be under way at a time."""
-        recovery_points = dict(self._kept[RECOVERY_POINT_CHECKPOINT])
-        log_starts = dict(self._kept[LOG_START_CHECKPOINT])
-        high_watermarks = dict(self._kept[HIGH_WATERMARK_CHECKPOINT])
-        for log in logs:
-            topic_partition = log.topic_partition
-            recovery_points[topic_partition] = log.recovery_point
-            high_watermarks[topic_partition] = log.high_watermark
-            if (
-                log.log_start_offset > log.segments.base_offsets[0]
-                or not log.trimmer.deleted.is_settled
-            ):
-                log_starts[topic_partition] = log.log_start_offset
-        return CheckpointTask(
-            self._disk,
-            self,
-            {
-                RECOVERY_POINT_CHECKPOINT: recovery_points,
-                LOG_START_CHECKPOINT: log_starts,
-                HIGH_WATERMARK_CHECKPOINT: high_watermarks,
-            },
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Say nothing any more of a partition that was deleted."""
+        for name in CHECKPOINT_FILES:
+            self._put(name, topic_partition, None)
+
+    def note(self, log: PartitionLog) -> None:
+        """Take over what the files should say of a log; some microseconds."""
+        topic_partition = log.topic_partition
+        self._put(RECOVERY_POINT_CHECKPOINT, topic_partition, log.recovery_point)
+        self._put(HIGH_WATERMARK_CHECKPOINT, topic_partition, log.high_watermark)
+        needs_start = (
+            log.log_start_offset > log.segments.base_offsets[0]
+            or not log.trimmer.deleted.is_settled
         )
+        log_start = log.log_start_offset if needs_start else None
+        self._put(LOG_START_CHECKPOINT, topic_partition, log_start)
+
+    def task(self) -> CheckpointTask:
+        """Take a snapshot of all that was noted. At most one task may be under way at a time."""
+        for name in CHECKPOINT_FILES:
+            version = self._versions[name]
+            taken = self._snapshots.get(name)
+            if taken is None or taken.version != version:
+                lines = list(self._lines[name].values())
+                self._snapshots[name] = _Snapshot(version, lines, dict(self._offsets[name]))
+        return CheckpointTask(self, dict(self._snapshots))
+
+    def write(self, name: str, snapshot: _Snapshot) -> None:
+        """Replace a file, unless it is known to say the same; for the task.
+
+        Raises:
+            OSError: it has its old contents.
+        """
+        if self._written_versions.get(name) == snapshot.version:
+            return
+        self._written_versions.pop(name, None)  # if this fails, nobody knows what the file says
+        self.written.pop(name, None)
+        replace_file(self._disk, self.directory / name, checkpoint_encode(snapshot.lines))
+        self._written_versions[name] = snapshot.version
+        self.written[name] = snapshot.offsets
+
+    def _put(self, name: str, topic_partition: TopicPartition, offset: int | None) -> None:
+        """Have a file say an offset; None: say nothing of the partition."""
+        offsets, lines = self._offsets[name], self._lines[name]
+        if offsets.get(topic_partition) == offset:
+            return
+        self._versions[name] += 1
+        if offset is None:
+            del offsets[topic_partition], lines[topic_partition]
+            return
+        offsets[topic_partition] = offset
+        lines[topic_partition] = f"{topic_partition.topic} {topic_partition.partition} {offset}"

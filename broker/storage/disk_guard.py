@@ -53,7 +53,9 @@ class DirectorySample(NamedTuple):
 class DiskGuard:
     """Of one data directory. `look` may be called in a thread, all else on the event loop's."""
 
-    __slots__ = ("_context", "_disk", "_lock", "_path", "_reserve_bytes_max", "last", "problem")
+    __slots__ = (
+        "_context", "_disk", "_error", "_lock", "_path", "_reserve_bytes_max", "last", "problem",
+    )  # fmt: skip
 
     def __init__(self, context: LogContext, path: Path, lock: Lock, reserve_bytes: int) -> None:
         """Args:
@@ -61,6 +63,7 @@ class DiskGuard:
         """
         self._context, self._disk = context, context.disk
         self._path, self._lock, self._reserve_bytes_max = path, lock, reserve_bytes
+        self._error: OSError | None = None
         self.last = DiskLook(0, 0)
         """What the last look has found."""
         self.problem = ""
@@ -70,6 +73,11 @@ class DiskGuard:
     def reserve_bytes(self) -> int:
         """How much is kept free, on a file system of this size."""
         return min(self._reserve_bytes_max, self.last.total_bytes // RESERVE_PART)
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether the directory was not there, or did not answer, when last looked at."""
+        return self._error is not None
 
     @property
     def is_near(self) -> bool:
@@ -86,6 +94,7 @@ class DiskGuard:
 
     def note(self, look: DiskLook) -> bool:
         """Pause or resume appends as a look has found; return whether they are taken again."""
+        self._error = look.error
         if look.error is not None:
             reason = look.error.strerror or str(look.error)
             self._pause(f"data directory {self._path} cannot be reached: {reason}")

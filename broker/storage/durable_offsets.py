@@ -69,6 +69,7 @@ class DurableOffsets:
         "_file",
         "_free",
         "_image",
+        "_is_failing",
         "_owners",
         "_slots",
         "needs_sync",
@@ -88,6 +89,7 @@ class DurableOffsets:
         self._owners: list[tuple[bytes, int] | None] = []
         self._slots: dict[tuple[bytes, int], int] = {}
         self._free: list[int] = []
+        self._is_failing = False
         self._dirty_start, self._dirty_end = 0, 0
         for topic_id, partition, offset in offsets:
             self.add(topic_id, partition, offset)
@@ -147,7 +149,11 @@ class DurableOffsets:
         """
         try:
             self.write_or_fail()
+            self._is_failing = False
         except OSError as error:
+            if self._is_failing:
+                return  # said already: this comes with each group
+            self._is_failing = True
             _log.warning(
                 "durable offsets not written; they are written again with the next flush",
                 path=str(self.path),

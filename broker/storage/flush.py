@@ -18,18 +18,25 @@ The order of everything that makes bytes durable, for one log:
 A step that fails leaves the earlier ones as a valid state: later ones only ever say less than is
 true. An error of step 3 is final (`PartitionLog.flush_failed`): the kernel has marked the pages
 clean, so a retry would succeed over lost data. The log takes no more bytes and the process ends.
+One kind of error is none of a sync: that a directory is not where it was (`UNREACHABLE`), as after
+an unmount at run time. Then the files are synced and their names are not: nothing is lost, nothing
+is promised, and the next task tries the directory again (`PartitionLog.flush_completed`).
 """
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Final
 
-from broker.storage.disk import Disk, DiskFile
+from broker.storage.disk import Disk, DiskFile, storage_error
 from broker.storage.file_flush import FileFlush
 from broker.storage.log_config import FlushPolicy, LogConfig
 from broker.storage.offset_metadata import LogOffsetMetadata
 from protocol.limits import INT64_MAX
+
+UNREACHABLE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
+"""What opening a directory says if it is gone; a sync of an open one does not say so."""
 
 DUE_NOW: Final = 0.0
 """A time that has always passed, on the monotonic clock."""
@@ -40,6 +47,7 @@ class FlushTask:
 
     __slots__ = (
         "_disk", "directories", "end", "files", "flushes", "has_run", "size_bytes", "started_at",
+        "unreachable",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +63,8 @@ class FlushTask:
         self._disk = disk
         self.has_run = False
         """Whether all of it is durable."""
+        self.unreachable: OSError | None = None
+        """Set if it has run as far as the directories, and one of them is not there."""
         self.flushes = flushes
         """Of the log files with unflushed bytes, oldest first."""
         self.files = files
@@ -79,8 +89,19 @@ class FlushTask:
         for file in self.files:
             file.sync()
         for directory in self.directories:
-            self._disk.sync_directory(directory)
+            try:
+                self._disk.sync_directory(directory)
+            except OSError as error:
+                if error.errno not in UNREACHABLE:
+                    raise
+                self.unreachable = error
+                return
         self.has_run = True
+
+    def check_reached(self) -> None:
+        """Raise StorageError if a directory was not there: then nothing of it is durable."""
+        if self.unreachable is not None:
+            raise storage_error("sync", self.directories[0], self.unreachable)
 
 
 def flush_due_at(

@@ -54,8 +54,8 @@ class HousekeepingTask:
     def run(self) -> None:
         """Unlink, sync the durable offsets, write the checkpoints.
 
-        A checkpoint that cannot be written is logged, and written the next time: it is a hint, and
-        the old one still holds.
+        A checkpoint that cannot be written is logged, once, and written the next time: it is a
+        hint, and the old one still holds.
 
         Raises:
             OSError: a sync of the durable offsets failed: final.
@@ -68,15 +68,15 @@ class HousekeepingTask:
             try:
                 self.checkpoint.run()
             except OSError as error:
-                _log.warning("checkpoints not written", error=str(error))
+                self.checkpoint.failed(error)
 
 
 class Housekeeping:
     """For one data directory. On the event loop's thread."""
 
     __slots__ = (
-        "_checkpoint_at", "_directory", "_expiry", "_out", "_out_waiters", "_renamings",
-        "_retention_at", "_to_check", "_waiters",
+        "_checkpoint_at", "_directory", "_expiry", "_is_noting", "_out", "_out_waiters",
+        "_renamings", "_retention_at", "_to_check", "_waiters",
     )  # fmt: skip
 
     def __init__(self, directory: LogDirectory) -> None:
@@ -88,6 +88,7 @@ class Housekeeping:
         now = directory.context.clock.monotonic()
         self._retention_at = now
         self._checkpoint_at = now + directory.context.options.checkpoint_interval_ms / 1000
+        self._is_noting = False  # the next checkpoint waits until all logs are noted
         self._out: HousekeepingTask | None = None
         self._waiters: list[Callable[[bool], object]] = []
         self._out_waiters: list[Callable[[bool], object]] = []
@@ -113,7 +114,8 @@ class Housekeeping:
             if monotonic() >= deadline:
                 break
         is_expiring = self._expiry.turn(now)
-        return bool(self._renamings or self._to_check or is_expiring)
+        self._is_noting = self._is_checkpoint_due(now) and self._directory.note_touched()
+        return bool(self._renamings or self._to_check or is_expiring or self._is_noting)
 
     def check_soon(self, log: PartitionLog) -> None:
         """Have retention look at a log before its next round."""
@@ -156,7 +158,7 @@ class Housekeeping:
         directory = self._directory
         unlink = directory.unlink_task(now)
         durable_offsets = checkpoint = None
-        if now >= self._checkpoint_at or directory.context.is_checkpoint_due:
+        if self._is_checkpoint_due(now) and not self._is_noting:
             self._checkpoint_at = now + directory.context.options.checkpoint_interval_ms / 1000
             checkpoint = directory.checkpoint_task()
             self._out_waiters, self._waiters = self._waiters, []
@@ -167,6 +169,11 @@ class Housekeeping:
             return None
         self._out = HousekeepingTask(unlink, durable_offsets, checkpoint)
         return self._out
+
+    def _is_checkpoint_due(self, now: float) -> bool:
+        if self._out is not None:
+            return False
+        return now >= self._checkpoint_at or self._directory.context.is_checkpoint_due
 
     def done(self) -> None:
         """The task that `due` returned has run, however it went; on the loop's thread."""

@@ -16,6 +16,7 @@ from broker.storage.storage_options import StorageOptions
 
 if TYPE_CHECKING:
     from broker.storage.log_trimmer import LogTrimmer
+    from broker.storage.partition_log import PartitionLog
 
 
 class LogContext:
@@ -23,7 +24,7 @@ class LogContext:
 
     __slots__ = (
         "bytes_since_checkpoint", "clock", "deleting", "disk", "handles", "index_cache",
-        "is_checkpoint_due", "options", "pause", "refused_appends",
+        "is_checkpoint_due", "options", "pause", "refused_appends", "touched",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +49,8 @@ class LogContext:
         self.is_checkpoint_due = False
         """A log wants its offsets checkpointed before the next regular time: it rolled, was cut,
         or its start was moved."""
+        self.touched: dict[PartitionLog, None] = {}
+        """Logs whose checkpointed offsets may have changed since the last checkpoint."""
         self.bytes_since_checkpoint = 0
         """Flushed, in all logs; many of them make the next checkpoint due too."""
         self.deleting: dict[LogTrimmer, None] = {}

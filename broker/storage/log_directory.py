@@ -52,6 +52,8 @@ _log = structlog.get_logger(__name__)
 
 LOGS_CLOSED_PER_STEP: Final = 25
 """Some tens of microseconds each."""
+LOGS_NOTED_PER_STEP: Final = 250
+"""Some microseconds each."""
 
 
 class LoadSummary(msgspec.Struct):
@@ -84,7 +86,7 @@ class LogDirectory:
         self.plans: dict[TopicPartition, LogPlan] = {}
         """Logs that are to be loaded; none is left after `load`."""
         self.durable_offsets: DurableOffsets
-        self.checkpoints = Checkpoints(context.disk, path)
+        self.checkpoints = Checkpoints(context.disk, path, lock.check)
         self.summary = LoadSummary(is_clean=False)
         self._lock = lock
         self._known_durable: dict[tuple[UUID, int], int] = {}
@@ -234,6 +236,8 @@ class LogDirectory:
         for topic_partition, _, _ in partitions:
             if topic_partition in self.logs or topic_partition in self.unavailable:
                 raise TopicAlreadyExistsError(f"{topic_partition} is in {self.path}")
+        with storage_errors("make logs in", self.path):
+            self._lock.check()  # else they would be lost from sight in an unmounted directory
         logs = [create_log(self.context, self.path, *each) for each in partitions]
         for log in logs:
             log.keep_durable_offset_in(self.durable_offsets)
@@ -246,6 +250,7 @@ class LogDirectory:
             raise
         yield self.durable_offsets.sync
         self.logs.update((log.topic_partition, log) for log in logs)
+        self.context.touched.update(dict.fromkeys(logs))
         return logs
 
     def refuse_lost_log(self, topic_partition: TopicPartition, topic_id: UUID) -> bool:
@@ -284,6 +289,7 @@ class LogDirectory:
         deleted: list[PartitionLog] = []
         for topic_partition in topic_partitions:
             log = self.logs.pop(topic_partition)
+            self.checkpoints.forget(topic_partition)
             log.abandon()
             doomed = self.path / deleted_directory_name(topic_partition, uuid.uuid4())
             with storage_errors("delete", log.directory):
@@ -312,12 +318,30 @@ class LogDirectory:
             trimmer.deleted.unlinked(task)
             if trimmer.deleted.is_settled:
                 del self.context.deleting[trimmer]
+                self.context.touched[trimmer.log] = None
 
     def checkpoint_task(self) -> CheckpointTask:
-        """Take a snapshot of what the checkpoint files should say; its `run` may be in a thread."""
-        self.context.is_checkpoint_due = False
-        self.context.bytes_since_checkpoint = 0
-        return self.checkpoints.task(self.logs.values())
+        """Take a snapshot of what the checkpoint files should say; its `run` may be in a thread.
+
+        Of what `note_touched` has not noted yet, the rest is noted now.
+        """
+        context = self.context
+        context.touched.update((trimmer.log, None) for trimmer in context.deleting)
+        while self.note_touched():
+            pass
+        context.is_checkpoint_due = False
+        context.bytes_since_checkpoint = 0
+        return self.checkpoints.task()
+
+    def note_touched(self, limit: int = LOGS_NOTED_PER_STEP) -> bool:
+        """Note the offsets of some logs for the next checkpoint; return whether there are more."""
+        touched = self.context.touched
+        while touched and limit > 0:
+            log, _ = touched.popitem()
+            if self.logs.get(log.topic_partition) is log:
+                self.checkpoints.note(log)
+            limit -= 1
+        return bool(touched)
 
     def checkpoint(self) -> None:
         """Write the checkpoint files, in place.
@@ -354,6 +378,8 @@ class LogDirectory:
                     log.close()
                     if not number % LOGS_CLOSED_PER_STEP:
                         yield None
+                while self.note_touched():
+                    yield None
                 task = self.checkpoint_task()
                 yield task.run
                 yield from rename_steps(self.context, task)

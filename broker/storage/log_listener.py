@@ -22,6 +22,10 @@ class LogListener(Protocol):
         """`log.high_watermark` is another than before: usually higher, after a truncation lower."""
         ...
 
+    def flush_postponed(self, log: PartitionLog) -> None:
+        """The log's directory is not there just now: what waits to be durable may wait for long."""
+        ...
+
     def log_failed(self, log: PartitionLog, error: OSError) -> None:
         """A sync failed. Nothing of the log gets durable any more, no append is accepted."""
         ...
@@ -36,6 +40,9 @@ class NullListener:
         pass
 
     def high_watermark_moved(self, log: PartitionLog) -> None:
+        pass
+
+    def flush_postponed(self, log: PartitionLog) -> None:
         pass
 
     def log_failed(self, log: PartitionLog, error: OSError) -> None:

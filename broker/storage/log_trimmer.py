@@ -48,6 +48,11 @@ class LogTrimmer:
         self._context = context
         self.deleted = DeletedSegments(context)
 
+    @property
+    def log(self) -> PartitionLog:
+        """Whose side this is."""
+        return self._log
+
     # --- the start ----------------------------------------------------------------------------
 
     def advance_log_start(self, offset: int) -> bool:
@@ -64,6 +69,7 @@ class LogTrimmer:
         log.log_start_offset = offset
         log.raise_durable_offset(offset)  # what is below the log start need not be kept
         log.upkeep.log_start_moved()
+        self._context.touched[log] = None
         self._context.is_checkpoint_due = True
         return True
 

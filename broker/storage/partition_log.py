@@ -157,7 +157,7 @@ class PartitionLog:
     def flush_completed(self, task: FlushTask) -> None:
         """Take note that a task has run: what it covers is durable, and may be committed."""
         offset = self.unflushed.finish(task)
-        if self.is_closed:
+        if self.is_closed or task.unreachable is not None:
             return
         self.raise_durable_offset(offset)
         if not self.follows_log_end and offset > self.watermark.offset:
@@ -184,6 +184,7 @@ class PartitionLog:
 
         Raises:
             OSError: final, as `flush_failed` says.
+            StorageError: its directory is not there; nothing is lost.
         """
         assert self.unflushed.task is None, "a flush is under way"
         task = self.flush_task()
@@ -195,6 +196,7 @@ class PartitionLog:
             self.flush_failed(task, error)
             raise
         self.flush_completed(task)
+        task.check_reached()
 
     def writeback_due(self) -> tuple[DiskFile, int, int] | None:
         """Return file, position and size of what the kernel should start to write, if anything.
@@ -224,6 +226,7 @@ class PartitionLog:
 
     def _set_durable_offset(self, offset: int) -> None:
         self.durable_offset = offset
+        self._context.touched[self] = None
         # Damage keeps the recovery point below it, so that the next start finds it again.
         wounded = self.damage.first_segment
         self.recovery_point = offset if wounded is None else min(offset, wounded)

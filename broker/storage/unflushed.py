@@ -201,6 +201,13 @@ class Unflushed:
                 self._paths.append(path)
         return tuple(files)
 
+    def _postpone(self, task: FlushTask) -> None:
+        """Have the directories of a task that did not reach them synced by the next one."""
+        later = [each for each in self._directories if each not in task.directories]
+        self._directories = [*task.directories, *later]
+        self.size_bytes = max(self.size_bytes, 1)
+        self._log.listener.flush_postponed(self._log)
+
     def _note_synced_indexes(self, synced: set[Path]) -> None:
         """Spare a clean stop the sync of indexes that have been synced, one after the other.
 
@@ -224,6 +231,8 @@ class Unflushed:
         if task.has_run:
             self._note_synced_indexes({file.path for file in task.files})
         self.size_bytes -= task.size_bytes
+        if task.unreachable is not None:
+            self._postpone(task)
         if self.size_bytes:
             self._first_at = task.started_at  # or a little later; never too late
         return min(task.end.message_offset, self.offset_max)

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import errno
 import os
+from uuid import UUID
 
 import pytest
+import structlog
 
-from broker.storage.checkpoint import read_offset_checkpoint
+from broker.steps import run_to_end
+from broker.storage.checkpoint import Checkpoints, read_offset_checkpoint
+from broker.storage.housekeeping import Housekeeping, HousekeepingTask
+from broker.storage.log_config import LogConfig
+from broker.storage.log_directory import LOGS_NOTED_PER_STEP
+from protocol.identifiers import TopicPartition
 from tests.support.fake_disk import SimulatedCrash
-from tests.support.log_storage import PARTITION, ROOT, LogStorage
+from tests.support.log_storage import PARTITION, ROOT, LogStorage, batch
 
 RECOVERY_POINTS = ROOT / "recovery-point-offset-checkpoint"
 LOG_STARTS = ROOT / "log-start-offset-checkpoint"
 HIGH_WATERMARKS = ROOT / "replication-offset-checkpoint"
+
+
+def storage_with_logs(count: int) -> LogStorage:
+    storage = LogStorage()
+    run_to_end(
+        storage.directory.create_steps(
+            [(TopicPartition("many", n), UUID(int=7), LogConfig()) for n in range(count)]
+        )
+    )
+    return storage
 
 
 def filled() -> LogStorage:
@@ -113,3 +130,89 @@ def test_given_a_garbled_file_when_read_then_it_says_nothing():
 
     assert read_offset_checkpoint(storage.disk, RECOVERY_POINTS) == {}
     assert read_offset_checkpoint(storage.disk, ROOT / "missing") == {}
+
+
+def test_given_many_logs_when_few_have_moved_then_only_those_are_visited():
+    storage = storage_with_logs(300)
+    storage.directory.checkpoint()
+    checkpoints = storage.directory.checkpoints
+    noted: list[str] = []
+    note = checkpoints.note
+    moved = [TopicPartition("many", number) for number in (7, 250)]
+    for topic_partition in moved:
+        log = storage.directory.logs[topic_partition]
+        log.append(batch(b"v"))
+        log.flush()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoints, "note", lambda _, log: noted.append(log.topic_partition))
+        storage.directory.checkpoint_task()
+    for topic_partition in moved:
+        note(storage.directory.logs[topic_partition])
+    storage.directory.checkpoint()
+
+    assert sorted(noted) == moved
+    assert checkpoints.written[RECOVERY_POINTS.name][moved[0]] == 1
+    assert len(checkpoints.read(RECOVERY_POINTS.name)) == 301
+
+
+def test_given_thousands_of_logs_that_moved_when_a_checkpoint_is_due_then_turns_stay_short():
+    storage = storage_with_logs(3 * LOGS_NOTED_PER_STEP)
+    housekeeping = Housekeeping(storage.directory)
+    while housekeeping.turn(0.0):
+        pass
+    for log in storage.directory.logs.values():
+        storage.directory.context.touched[log] = None
+    storage.clock.advance(ms=2_000)
+    now = storage.clock.monotonic()
+
+    turns = 0
+    tasks = []
+    while not tasks:
+        has_more = housekeeping.turn(now)
+        turns += 1
+        task = housekeeping.due(now)
+        if task is not None and task.checkpoint is not None:
+            tasks.append(task)
+        assert has_more or tasks
+
+    assert turns == 4
+    assert not storage.directory.context.touched
+
+
+def test_given_a_deleted_log_when_checkpointed_then_the_files_say_nothing_of_it():
+    storage = storage_with_logs(3)
+    storage.directory.checkpoint()
+
+    storage.directory.delete_log(TopicPartition("many", 1))
+    storage.directory.checkpoint()
+
+    left = storage.directory.checkpoints.read(RECOVERY_POINTS.name)
+    assert sorted(left) == [TopicPartition("many", 0), TopicPartition("many", 2), PARTITION]
+
+
+def test_given_another_directory_in_its_place_when_checkpointed_then_it_is_left_alone():
+    """An unmounted disk leaves an empty directory: what is written there is lost from sight."""
+    storage = filled()
+    storage.disk.rename(ROOT, ROOT.with_name("unmounted"))
+    storage.disk.make_directory(ROOT)
+
+    with pytest.raises(FileNotFoundError):
+        storage.directory.checkpoint_task().run()
+
+    assert storage.disk.list_directory(ROOT) == []
+
+
+def test_given_checkpoints_that_fail_each_time_when_logged_then_each_reason_is_said_once():
+    storage = filled()
+    no_space = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    storage.disk.fail("write", no_space, path_suffix="checkpoint.tmp", times=3)
+
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(3):
+            storage.clock.advance(ms=1_100)
+            Housekeeping(storage.directory)
+            task = HousekeepingTask(None, None, storage.directory.checkpoint_task())
+            task.run()
+
+    assert [entry["event"] for entry in logged] == ["checkpoints not written; tried again"]
