@@ -9,7 +9,7 @@ for what is left.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
 import msgspec
@@ -56,6 +56,7 @@ def plan_start(
     *,
     has_missing_directories: bool,
     new_id: Callable[[], UUID],
+    settings_of: Callable[[str], Mapping[str, str]] = lambda topic: {},
 ) -> StartPlan:
     """Return what has to be done.
 
@@ -64,6 +65,7 @@ def plan_start(
         deleted_topic_ids: Of topics deleted while a data directory was missing.
         found: Every partition of every data directory that is there.
         new_id: Makes the ids of topics that have none yet.
+        settings_of: Of a topic that only directories know of.
 
     Raises:
         DataDirectoryError: two directories hold one partition, or a directory holds a partition of
@@ -88,7 +90,7 @@ def plan_start(
         plan.remember.update(leaving)
     topics = [entry for entry in by_name.values() if not entry.is_deleting]
     for name in sorted(kept.keys() - {entry.name for entry in topics}):
-        adopted = _adopted(name, kept[name], new_id)
+        adopted = _adopted(name, kept[name], new_id, settings_of(name))
         plan.adopt.append(adopted)
         topics.append(adopted)
     for entry in topics:
@@ -96,10 +98,15 @@ def plan_start(
     return plan
 
 
-def _adopted(name: str, partitions: list[FoundPartition], new_id: Callable[[], UUID]) -> TopicEntry:
+def _adopted(
+    name: str,
+    partitions: list[FoundPartition],
+    new_id: Callable[[], UUID],
+    settings: Mapping[str, str],
+) -> TopicEntry:
     ids = [partition.topic_id for partition in partitions if partition.topic_id is not None]
     count = 1 + max(partition.topic_partition.partition for partition in partitions)
-    return TopicEntry(name, ids[0] if ids else new_id(), count)
+    return TopicEntry(name, ids[0] if ids else new_id(), count, settings)
 
 
 def _plan_topic(

@@ -26,6 +26,7 @@ from broker.data_directories import (
     make_directory,
     missing_directories,
 )
+from broker.kafka_topics import kafka_topics, settings_to_adopt
 from broker.process_limits import IDLE_FILES_PART, PINNED_FILES_PART, files_fitting
 from broker.start_plan import FoundPartition, StartPlan, plan_start
 from broker.step_tasks import run_in_turns
@@ -99,6 +100,7 @@ class TopicStore:
         self.defaults = config.topics.log_config()
         """Settings of topics that do not set their own."""
         self.entries: dict[str, TopicEntry] = {}
+        self._adoptable: dict[str, dict[str, str]] = {}  # settings that Kafka's controller knew
         """Every topic that exists, by name."""
         self.directories = DataDirectories((), ())
         self._open_registry: TopicRegistry | None = None
@@ -142,6 +144,8 @@ class TopicStore:
             self._disk, self.paths, known=known, allow_missing=self._allow_missing
         )
         self.entries = {entry.name: entry for entry in entries if not entry.is_deleting}
+        kafka = await self._in_registry(kafka_topics, self._disk, self.paths)
+        self._adoptable = {name: settings_to_adopt(topic) for name, topic in kafka.items()}
         await self._load_directories(missing, {entry.name: entry.topic_id for entry in entries})
         plan = plan_start(
             entries,
@@ -149,6 +153,7 @@ class TopicStore:
             self._found_partitions(),
             has_missing_directories=bool(missing),
             new_id=uuid4,
+            settings_of=self._settings_to_adopt,
         )
         forgotten = known - {str(path) for path in self.paths}
         if forgotten and plan.create:
@@ -229,7 +234,13 @@ class TopicStore:
             finish = partial(registry.finish_delete, remember=entry.name in plan.remember)
             await self._in_registry(finish, entry.name)
         for entry in plan.adopt:
-            _log.info("topic adopted", topic=entry.name, partitions=entry.partition_count)
+            adopted = {"topic": entry.name, "partitions": entry.partition_count, **entry.settings}
+            if entry.name in self._adoptable:
+                _log.info("topic adopted, with the settings that Kafka had", **adopted)
+            else:
+                _log.warning(
+                    "topic adopted; its settings are not known: nothing is deleted", **adopted
+                )
             await self._in_registry(registry.create, entry)
             self.entries[entry.name] = entry
         for entry in plan.grow:
@@ -283,13 +294,19 @@ class TopicStore:
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings of a topic, its own over the defaults; of an unknown one those."""
         entry = self.entries.get(topic)
-        if entry is None or not entry.settings:
+        settings = self._settings_to_adopt(topic) if entry is None else entry.settings
+        if not settings:
             return self.defaults
         try:
-            return log_config(entry.settings, self.defaults)
+            return log_config(settings, self.defaults)
         except InvalidConfigError as error:  # written by a version that allowed it
             _log.error("settings of a topic are not used", topic=topic, error=str(error))
             return self.defaults
+
+    def _settings_to_adopt(self, topic: str) -> dict[str, str]:
+        """Return the settings of a topic that the registry does not know: Kafka's, or careful."""
+        known = self._adoptable.get(topic)
+        return settings_to_adopt(None) if known is None else known
 
     async def create_topic(self, entry: TopicEntry) -> list[PartitionLog]:
         """Add a topic, durably, and make its logs.
