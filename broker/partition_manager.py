@@ -110,7 +110,10 @@ class PartitionManager:
             metrics.storage,
             on_resumed=self._appends_resumed,
         )
-        # What requests look up, bound once: see `PartitionTable`.
+        self._bind_lookups()
+
+    def _bind_lookups(self) -> None:
+        """What requests look up, bound once: see `PartitionTable`."""
         self.partitions_by_topic = self._table.by_topic
         self.writable_partitions_by_topic = self._table.writable_by_topic
         self.partition_of = self._table.partition
