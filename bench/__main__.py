@@ -1,16 +1,16 @@
 """`make bench`: run the benchmarks and print one table.
 
-python -m bench [native] [start] [--scale 0.1]
+python -m bench [native] [start] [cleaner] [--scale 0.1]
 """
 
 from __future__ import annotations
 
 import argparse
 
-from bench import machine, native, start
+from bench import cleaner, machine, native, start
 from bench.table import Table
 
-SUITES = {"native": native.run, "start": start.run}
+SUITES = {"native": native.run, "start": start.run, "cleaner": cleaner.run}
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ class Server:
 
     process: subprocess.Popen[bytes]
     port: int
+    http_port: int = 0
 
     def cpu_seconds(self) -> float:
         """Return user and system time of all its threads since it started."""
@@ -65,7 +66,7 @@ def broker(directory: Path, *settings: str, is_settled: bool = True) -> Iterator
         if is_settled:
             _wait_for_http(bound["http_port"], process)
             time.sleep(SETTLING_S)
-        yield Server(process, bound["native_port"])
+        yield Server(process, bound["native_port"], bound["http_port"])
 
 
 @contextmanager

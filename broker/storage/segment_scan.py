@@ -44,11 +44,7 @@ def scan_segment(
     next_base_offset: int,
     note_read: Callable[[int], object],
 ) -> Iterator[ScannedBatch]:
-    """Yield every batch and legacy entry of a segment; each is sound, and its CRC was checked.
-
-    Args:
-        next_base_offset: Of the segment behind it: no offset may reach that.
-        note_read: Is told how many bytes each read gave.
+    """Yield every batch and legacy entry of a segment, each checked; tell `note_read` of reads.
 
     Raises:
         BatchCorruptError, BatchTruncatedError: while iterating, with the position in the file.
