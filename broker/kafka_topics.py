@@ -52,21 +52,25 @@ def kafka_topics(disk: Disk, data_directories: Sequence[Path]) -> dict[str, Kafk
     return found
 
 
-def settings_to_adopt(topic: KafkaTopic | None) -> dict[str, str]:
-    """Return the settings with which a topic of a Kafka directory is taken over.
+def settings_to_adopt(topic: KafkaTopic | None) -> tuple[dict[str, str], list[str]]:
+    """Return the settings with which a topic of a Kafka directory is taken over, and what is lost.
 
     What Kafka's brokers had in their own configuration files is not known. So retention that the
     topic does not state itself is off: nothing is deleted before somebody says so.
+
+    Returns:
+        The settings, and a sentence for each that cannot be taken over.
     """
     if topic is None:
-        return checked_settings(KEEP_ALL)
+        return checked_settings(KEEP_ALL), []
     known: dict[str, str] = {}
+    lost: list[str] = []
     for name, value in (KEEP_ALL | topic.settings).items():
         try:
             known |= checked_settings({name: value})
         except InvalidConfigError as error:
-            _log.warning("a setting of Kafka's is left out", topic=topic.name, reason=str(error))
-    return known
+            lost.append(f"{name}={value}: {error}")
+    return known, lost
 
 
 def _values(disk: Disk, directory: Path) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ One of the two doors through which `tidelog` enters `broker` (the other is `daem
     log_bytes(directory)                        how much of it there is to read
     dump_segment(path)                          batches, records, index entries of one file
     explain_stopped(directories, topic, ...)    why each segment is kept, or when it goes
+    plan_import, check_import, carry_out        take over the topics of a stopped Apache Kafka
 """
 
 from __future__ import annotations
@@ -27,6 +28,15 @@ from broker.config_sources import (
 )
 from broker.stopped.findings import FileFinding, Severity
 from broker.stopped.findings import Problem as FileProblem
+from broker.stopped.kafka_import import (
+    ImportPlan,
+    LeftOut,
+    PartitionToImport,
+    TopicToImport,
+    carry_out,
+    check_import,
+    plan_import,
+)
 from broker.stopped.segment_dump import (
     Dumped,
     DumpedBatch,
@@ -54,12 +64,15 @@ __all__ = [
     "DumpedRecord",
     "FileFinding",
     "FileProblem",
+    "ImportPlan",
     "InvalidConfigurationError",
     "Key",
+    "LeftOut",
     "LoadedConfig",
     "OffsetIndexEntry",
     "Origin",
     "PartitionExplanation",
+    "PartitionToImport",
     "Problem",
     "ProducerEntry",
     "SegmentExplanation",
@@ -67,7 +80,10 @@ __all__ = [
     "Source",
     "TimeIndexEntry",
     "TopicExplanation",
+    "TopicToImport",
     "all_keys",
+    "carry_out",
+    "check_import",
     "documentation",
     "dump_segment",
     "example_text",
@@ -77,6 +93,7 @@ __all__ = [
     "log_bytes",
     "log_setup",
     "partition_directories",
+    "plan_import",
     "toml_text",
     "value_at",
     "verify_directory",

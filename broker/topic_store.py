@@ -145,7 +145,10 @@ class TopicStore:
         )
         self.entries = {entry.name: entry for entry in entries if not entry.is_deleting}
         kafka = await self._in_registry(kafka_topics, self._disk, self.paths)
-        self._adoptable = {name: settings_to_adopt(topic) for name, topic in kafka.items()}
+        for name, topic in kafka.items():
+            self._adoptable[name], lost = settings_to_adopt(topic)
+            if lost and name not in self.entries:
+                _log.warning("settings of Kafka's are left out", topic=name, settings=lost)
         await self._load_directories(missing, {entry.name: entry.topic_id for entry in entries})
         plan = plan_start(
             entries,
@@ -306,7 +309,7 @@ class TopicStore:
     def _settings_to_adopt(self, topic: str) -> dict[str, str]:
         """Return the settings of a topic that the registry does not know: Kafka's, or careful."""
         known = self._adoptable.get(topic)
-        return settings_to_adopt(None) if known is None else known
+        return settings_to_adopt(None)[0] if known is None else known
 
     async def create_topic(self, entry: TopicEntry) -> list[PartitionLog]:
         """Add a topic, durably, and make its logs.

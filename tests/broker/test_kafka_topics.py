@@ -67,10 +67,12 @@ def test_given_a_torn_tail_when_read_then_what_is_whole_counts(directory) -> Non
 def test_given_settings_of_kafka_when_adopted_then_what_is_not_said_deletes_nothing() -> None:
     settings = {"cleanup.policy": "compact", "internal.segment.bytes": "14", "segment.ms": "no"}
 
-    assert settings_to_adopt(None) == {"retention.ms": "-1", "retention.bytes": "-1"}
-    assert settings_to_adopt(KafkaTopic("t", ID, settings)) == {
-        "cleanup.policy": "compact",
-        "retention.ms": "-1",
-        "retention.bytes": "-1",
-    }
-    assert settings_to_adopt(KafkaTopic("t", ID, {"retention.ms": "5"}))["retention.ms"] == "5"
+    known, lost = settings_to_adopt(KafkaTopic("t", ID, settings))
+
+    assert settings_to_adopt(None) == ({"retention.ms": "-1", "retention.bytes": "-1"}, [])
+    assert known == {"cleanup.policy": "compact", "retention.ms": "-1", "retention.bytes": "-1"}
+    assert [sentence.partition("=")[0] for sentence in lost] == [
+        "internal.segment.bytes",
+        "segment.ms",
+    ]
+    assert settings_to_adopt(KafkaTopic("t", ID, {"retention.ms": "5"}))[0]["retention.ms"] == "5"

@@ -16,6 +16,7 @@ from tidelog.cli import (
     consume,
     delete_records,
     dump,
+    import_kafka,
     offsets,
     output,
     produce,
@@ -40,6 +41,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "segments explain": segments.explain,
     "dump": dump.dump,
     "verify": verify.verify,
+    "import-kafka": import_kafka.import_kafka,
     "config print": config.print_config,
     "config check": config.check,
 }
