@@ -81,3 +81,10 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     segment_ms: int = 7 * DAY_MS
     validate_records: bool = False
     """Decode every record of every batch before it is appended; else the header is checked."""
+
+    @property
+    def roll_ms(self) -> int:
+        """After which a segment is rolled: where compacted, in time for `max_compaction_lag_ms`."""
+        if not self.cleanup_policy.compacts:
+            return self.segment_ms
+        return min(self.segment_ms, self.max_compaction_lag_ms)

@@ -106,7 +106,7 @@ class LogSegment(ReadableSegment):
         """Take over changed settings: from the next append on."""
         self._segment_bytes_max = min(config.segment_bytes, SEGMENT_BYTES_MAX)
         jitter_ms = int(self._jitter_share * (config.segment_jitter_ms + 1))
-        self._roll_after_ms = config.segment_ms - min(jitter_ms, config.segment_ms)
+        self._roll_after_ms = config.roll_ms - min(jitter_ms, config.roll_ms)
         self._index_interval_bytes = config.index_interval_bytes
         self._lookup.index_interval_bytes = config.index_interval_bytes
 

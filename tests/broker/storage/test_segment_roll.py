@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.storage.log_config import LogConfig
+from broker.storage.log_config import CleanupPolicy, LogConfig
 from tests.support.segments import Workbench, batch, fill, run
 
 HOUR_MS = 3_600_000
@@ -53,6 +53,17 @@ def test_given_records_of_another_hour_when_asked_then_record_time_decides():
 
     assert not just_in_time
     assert rolls(segment, timestamp=5_001 + HOUR_MS)
+
+
+@pytest.mark.parametrize("policy", CleanupPolicy)
+def test_given_a_compaction_lag_when_asked_then_a_compacted_log_rolls_in_time_for_it(policy):
+    """What is in the active segment is not cleaned; as Kafka's LogConfig.maxSegmentMs."""
+    settings = {"cleanup_policy": policy, "max_compaction_lag_ms": 60_000}
+    segment = with_config(segment_ms=HOUR_MS, **settings).create()
+    fill(segment, [batch(0, [5_000])])
+
+    assert not rolls(segment, timestamp=65_000)
+    assert rolls(segment, timestamp=65_001) is policy.compacts
 
 
 @pytest.mark.parametrize(("first", "new"), [(-1, -1), (-1, 7 * HOUR_MS), (5_000, -1)])
