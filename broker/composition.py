@@ -25,7 +25,7 @@ from broker.config import Config
 from broker.config_sources import InvalidConfigurationError, LoadedConfig
 from broker.exit_codes import ExitCode, StartError
 from broker.health import Health, State
-from broker.http.background_import import import_with_breaks
+from broker.http.background_import import import_in_background, import_with_breaks
 from broker.http.lazy import LazyHttp
 from broker.loop_watch import LoopWatch
 from broker.metrics import Metrics
@@ -84,7 +84,7 @@ class Broker:
         self._executors: list[ThreadPoolExecutor] = []
         self._request_threads: ThreadPoolExecutor
         self._watch: LoopWatch | None = None
-        self._cleaning_timer: asyncio.TimerHandle | None = None
+        self._beginning_cleaning: asyncio.Task[None] | None = None
         self._end_cleaning: Callable[[], Awaitable[None]] | None = None
         self._is_stopping = False
         self.addresses: dict[str, list[str]] = {"native": [], "http": []}
@@ -126,7 +126,8 @@ class Broker:
         self._tell_ready(time.monotonic() - started_s)
         gc.freeze()  # what start-up made stays: the collector need never visit it
         if self.config.cleaner.enabled:
-            self._cleaning_timer = loop.call_later(CLEANER_DELAY_S, self._begin_cleaning)
+            self._beginning_cleaning = loop.create_task(self._begin_cleaning())
+            self._beginning_cleaning.add_done_callback(_report_no_cleaner)
         # On the event loop the first compressed batch would hold up everybody with this import.
         warming = self._request_threads.submit(import_with_breaks, "protocol.compressors")
         warming.add_done_callback(_report_missing_compressors)
@@ -237,11 +238,11 @@ class Broker:
             self._listener.stop_accepting()
         await self._stop_rest()
 
-    def _begin_cleaning(self) -> None:
+    async def _begin_cleaning(self) -> None:
         """Start the cleaner: later than all else, for what it imports."""
-        from broker.cleaner import start_cleaner
-
-        self._end_cleaning = start_cleaner(
+        await asyncio.sleep(CLEANER_DELAY_S)
+        cleaner = await import_in_background("broker.cleaner")  # 9 ms, too long for the event loop
+        self._end_cleaning = cleaner.start_cleaner(
             self.manager.store.directories.present,
             self.config,
             clock=self._clock,
@@ -313,8 +314,8 @@ class Broker:
     async def _stop_rest(self) -> None:
         """Close everything behind the listener, in the end the data directories."""
         try:
-            if self._cleaning_timer is not None:
-                self._cleaning_timer.cancel()
+            if self._beginning_cleaning is not None:
+                self._beginning_cleaning.cancel()
             if self._end_cleaning is not None:
                 await self._end_cleaning()
             if self._manager is not None:
@@ -364,6 +365,11 @@ def _sends_mapped_memory(loop: asyncio.AbstractEventLoop) -> bool:
 def _report_missing_compressors(warming: Future[Any]) -> None:
     if not warming.cancelled() and (error := warming.exception()) is not None:
         log.error("compressed batches cannot be read", exc_info=error)
+
+
+def _report_no_cleaner(beginning: asyncio.Task[None]) -> None:
+    if not beginning.cancelled() and (error := beginning.exception()) is not None:
+        log.error("compacted topics cannot be cleaned", exc_info=error)
 
 
 def _freeze_or_report(loading: asyncio.Task[Any]) -> None:

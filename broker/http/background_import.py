@@ -6,7 +6,8 @@ system call, some five times a turn. So the thread lets go of it by itself every
 long enough that a waiting loop is in time to take it; and the loop, once it has it, is not made to
 give it back in the middle of its turn, as a short switch interval by itself would do.
 
-What remains is what C does in one piece: a millisecond or two for the largest modules.
+What remains is what C does in one piece: a millisecond or two for the largest modules. One import
+runs at a time: with two, the loop would wait for both.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import asyncio
 import gc
 import importlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,14 +29,28 @@ SWITCH_INTERVAL_S: Final = 0.001
 """For stretches of a module in which no function is called."""
 
 
+_one_at_a_time: Final = threading.Lock()
+
+
 async def import_in_background(name: str) -> ModuleType:
     """Return the module, imported in a thread. It takes twice as long, and the loop turns.
 
     Raises:
         Exception: whatever the import raises.
     """
-    with _loop_goes_first():
-        return await asyncio.get_running_loop().run_in_executor(None, import_with_breaks, name)
+    return await asyncio.get_running_loop().run_in_executor(None, import_with_breaks, name)
+
+
+def import_with_breaks(name: str) -> ModuleType:
+    """Import a module on this thread, with breaks; without, if a debugger traces the thread."""
+    with _one_at_a_time, _loop_goes_first():
+        if sys.gettrace() is not None:
+            return importlib.import_module(name)
+        sys.settrace(breaks())
+        try:
+            return importlib.import_module(name)
+        finally:
+            sys.settrace(None)
 
 
 @contextmanager
@@ -53,17 +69,6 @@ def _loop_goes_first() -> Iterator[None]:
         if is_collecting:
             gc.freeze()
             gc.enable()
-
-
-def import_with_breaks(name: str) -> ModuleType:
-    """Import a module on this thread, with breaks; without, if a debugger traces the thread."""
-    if sys.gettrace() is not None:
-        return importlib.import_module(name)
-    sys.settrace(breaks())
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.settrace(None)
 
 
 def breaks(

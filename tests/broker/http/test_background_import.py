@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from broker.http import background_import
 from broker.http.background_import import (
     BREAK_S,
     STRETCH_S,
@@ -70,6 +71,17 @@ async def test_given_a_program_that_does_not_collect_when_over_then_it_still_doe
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+async def test_given_an_import_when_it_runs_then_another_one_has_to_wait(monkeypatch):
+    others_wait = []
+    lock = background_import._one_at_a_time
+    monkeypatch.setattr(importlib, "import_module", lambda _: others_wait.append(lock.locked()))
+
+    await import_in_background("any")
+
+    assert others_wait == [True]
+    assert not lock.locked()
 
 
 def test_given_a_thread_when_its_import_is_over_then_it_is_not_traced(importing, no_tracing):
