@@ -37,6 +37,7 @@ from broker.partition_manager import PartitionManager
 from broker.ready_file import remove_ready_file, write_ready_file
 from broker.reload import changes_between
 from broker.sd_notify import SystemdNotifier
+from broker.start_recovery import StartRecovery
 from broker.stopped.running import refuse_running
 from broker.storage.disk import Disk
 from broker.storage.os_disk import OsDisk
@@ -52,6 +53,8 @@ ANSWERING_SHARE: Final = 0.7
 CLEANER_DELAY_S: Final = 1.0
 SLOW_OPEN_S: Final = 1.0
 """If opening takes longer, HTTP is loaded meanwhile, so that /readyz can say why."""
+RECOVERY_SIGN_S: Final = 30.0
+"""A recovery tells systemd each second that it goes on; for so long it may be silent."""
 
 
 class Broker:
@@ -167,6 +170,11 @@ class Broker:
             maps_files=_sends_mapped_memory(loop),
             flush_executor=self._make_threads(self.config.flush.threads, "flush"),
             registry_executor=self._make_threads(1, "registry"),
+            recovery=StartRecovery(
+                monotonic=self._clock.monotonic,
+                metrics=self.metrics.storage,
+                tell=self._tell_recovery,
+            ),
         )
         try:
             for path in self.config.storage.data_dirs:
@@ -176,6 +184,11 @@ class Broker:
             raise StartError(ExitCode.DATA_DIRECTORY, str(error)) from error
         self._manager = manager
         self.health.watch(manager.degraded)
+
+    def _tell_recovery(self, progress: str) -> None:
+        self.health.recovering(progress)
+        self._systemd.status(progress)
+        self._systemd.extend_timeout(RECOVERY_SIGN_S)
 
     async def _with_http_if_slow(self, opening: asyncio.Task[None]) -> None:
         try:

@@ -19,7 +19,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker import log_setup  # before all others: it keeps rich out of the process
 from broker.arguments import ServeArguments, parse_arguments
@@ -49,6 +49,9 @@ __all__ = [
 ]
 
 log = log_setup.get_logger("tidelog.daemon")
+
+GIVE_UP_S: Final = 10.0
+"""A start that is to end may still have a thread that waits for a disk; the kernel ends that."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -153,10 +156,20 @@ async def _until_stopped(broker: Broker) -> _End:
     if broker.failed.is_set():
         return _End(ExitCode.DISK, is_tidy=False)
     if not starting.done():
-        # Nothing was served, so there is nothing to drain; a recovery begins anew next time.
-        log.info("stopped before it was ready")
+        await _give_up(starting, hurry)
         return _End(ExitCode.DRAINED, is_tidy=False)
     return await _drained(broker, hurry)
+
+
+async def _give_up(starting: asyncio.Task[None], hurry: asyncio.Event) -> None:
+    """End a start that is not over: nothing was served, so there is nothing to drain.
+
+    What recovers ends at its next step, for nobody else may find it at work on the logs. The next
+    start does again what was not finished, since the clean marker is not there.
+    """
+    starting.cancel()
+    await _first_of(starting, hurry, timeout_s=GIVE_UP_S)
+    log.info("stopped before it was ready")
 
 
 async def _drained(broker: Broker, hurry: asyncio.Event) -> _End:

@@ -86,13 +86,20 @@ class FlushMetrics:
 class StorageMetrics:
     """What happened to data directories."""
 
-    __slots__ = ("directories", "recovery_seconds", "truncated_bytes", "write_failures")
+    __slots__ = (
+        "directories", "recovered_bytes", "recovered_logs", "recovery_bytes", "recovery_logs",
+        "recovery_seconds", "truncated_bytes", "write_failures",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.recovery_seconds = 0.0
         """What loading and recovering took at start."""
         self.truncated_bytes = 0
         """Bytes of torn tails cut at start."""
+        self.recovery_bytes = self.recovered_bytes = 0
+        """What a recovery in worker processes had to check at start, and has checked so far."""
+        self.recovery_logs = self.recovered_logs = 0
+        """The same in logs."""
         self.write_failures = 0
         """Appends that the disk refused (no space, for one); nothing of them was kept."""
         self.directories: Callable[[], Iterable[DirectorySample]] = tuple

@@ -41,6 +41,7 @@ from protocol.stored.file_names import check_topic_name, is_topic_name
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.config import Config, TopicsConfig
+    from broker.start_recovery import StartRecovery
     from broker.storage.disk import Disk
     from broker.storage.log_directory import LogDirectory
     from broker.storage.partition_log import PartitionLog
@@ -57,6 +58,7 @@ class PartitionManager:
         flush_executor: Threads for syncs; its own without it, as the configuration says.
         registry_executor: One thread for the registry; its own without it.
         registry_path: Where the registry is, if not in the first data directory.
+        recovery: Recovers many logs at once; without it they are recovered one by one.
         watch_executor: Threads to look at disks; its own without it.
     """
 
@@ -73,6 +75,7 @@ class PartitionManager:
         flush_executor: Executor | None = None,
         registry_executor: Executor | None = None,
         registry_path: Path | None = None,
+        recovery: StartRecovery | None = None,
         watch_executor: Executor | None = None,
     ) -> None:
         self._loop, self._clock, self._metrics = loop, clock, metrics
@@ -88,6 +91,7 @@ class PartitionManager:
             registry_executor=registry_executor or self._executor(1, "tidelog-registry"),
             registry_path=registry_path,
             maps_files=maps_files,
+            recovery=recovery,
         )
         self.flusher = Flusher(
             loop,
@@ -140,7 +144,7 @@ class PartitionManager:
             self._warn_of_policy(topic)
         directories = self.store.directories.present
         storage = self._metrics.storage
-        storage.recovery_seconds = sum(each.summary.seconds for each in directories)
+        storage.recovery_seconds += sum(each.summary.seconds for each in directories)
         storage.truncated_bytes = sum(each.summary.cut_bytes for each in directories)
         self._metrics.partition_samples = self.partition_samples
         self._housekeeper.start(directories)

@@ -34,6 +34,10 @@ class SystemdNotifier:
     def status(self, status: str) -> None:
         self._send(f"STATUS={status}")
 
+    def extend_timeout(self, seconds: float) -> None:
+        """Ask not to be taken for stuck in a start (or stop) for so long, from now on."""
+        self._send(f"EXTEND_TIMEOUT_USEC={round(seconds * 1e6)}")
+
     def reloading(self) -> None:
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 

@@ -15,7 +15,7 @@ from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import msgspec
 import structlog
@@ -26,14 +26,13 @@ from broker.data_directories import (
     make_directory,
     missing_directories,
 )
+from broker.directory_opening import DirectoryOpening
 from broker.kafka_topics import kafka_topics, settings_to_adopt
 from broker.process_limits import IDLE_FILES_PART, PINNED_FILES_PART, files_fitting
 from broker.start_plan import FoundPartition, StartPlan, plan_start
 from broker.step_tasks import run_in_turns
 from broker.steps import Steps
-from broker.storage.index_cache import IndexCache
 from broker.storage.log_config import LogConfig
-from broker.storage.log_directory import LogDirectory
 from broker.storage.storage_options import StorageOptions
 from broker.topic_logs import TopicLogs
 from broker.topic_registry import FILE_NAME, TopicEntry, TopicRegistry
@@ -44,11 +43,11 @@ from protocol.errors import (
     StorageError,
     TopicAlreadyExistsError,
 )
-from protocol.stored.file_names import META_PROPERTIES
 
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.config import Config
+    from broker.start_recovery import StartRecovery
     from broker.storage.disk import Disk
     from broker.storage.partition_log import PartitionLog
 
@@ -70,11 +69,13 @@ class TopicStore:
         registry_executor: Executor,
         registry_path: Path | None = None,
         maps_files: bool = True,
+        recovery: StartRecovery | None = None,
     ) -> None:
         """Args:
         registry_executor: Must have one thread.
         registry_path: Where the registry is, if not in the first data directory.
         maps_files: The event loop can send mapped files (uvloop).
+        recovery: Recovers many logs at once; see `DirectoryOpening`.
         """
         storage = config.storage
         self._loop, self._disk, self._clock = loop, disk, clock
@@ -104,6 +105,7 @@ class TopicStore:
         """Every topic that exists, by name."""
         self.directories = DataDirectories((), ())
         self._open_registry: TopicRegistry | None = None
+        self._recovery = recovery
 
     # --- start and end --------------------------------------------------------------------------
 
@@ -149,7 +151,17 @@ class TopicStore:
             self._adoptable[name], lost = settings_to_adopt(topic)
             if lost and name not in self.entries:
                 _log.warning("settings of Kafka's are left out", topic=name, settings=lost)
-        await self._load_directories(missing, {entry.name: entry.topic_id for entry in entries})
+        opening = DirectoryOpening(
+            self._disk,
+            self._clock,
+            self._options,
+            node_id=self._node_id,
+            config_of=self.config_of,
+            topic_ids={entry.name: entry.topic_id for entry in entries},
+            executor=self._executor,
+            recovery=self._recovery,
+        )
+        self.directories = await opening.open(self.paths, missing)
         plan = plan_start(
             entries,
             deleted_ids,
@@ -167,58 +179,6 @@ class TopicStore:
         await self._carry_out(plan)
         await self._in_registry(registry.set_data_directories, [str(path) for path in self.paths])
         return self._logs_by_topic()
-
-    async def _load_directories(self, missing: set[int], topic_ids: dict[str, UUID]) -> None:
-        """Open the data directories in a thread: recovery may take long, and the loop has to say
-        so over HTTP. Nothing else is done with them, nor with the registry, until it is over."""
-        open_all = partial(
-            DataDirectories.open, self._disk, self.paths, missing, self._opener(topic_ids)
-        )
-        loading = self._loop.run_in_executor(self._executor, open_all)
-        try:
-            self.directories = await asyncio.shield(loading)
-        except asyncio.CancelledError:
-            self.directories = await loading  # a thread cannot be stopped
-            raise
-
-    def _opener(self, topic_ids: dict[str, UUID]) -> Callable[[Path], LogDirectory]:
-        """Return what opens a data directory; all of them share cluster, ids and index cache.
-
-        Args:
-            topic_ids: Of all topics in the registry, those being deleted too: a directory that
-                does not say which id it has (a crash tore that file) is the registered topic's.
-        """
-        cluster_id: str | None = None
-        index_cache = IndexCache(self._options.index_cache_bytes)
-
-        def open_one(path: Path) -> LogDirectory:
-            nonlocal cluster_id
-            is_new = not self._disk.exists(path / META_PROPERTIES)
-            directory = LogDirectory.open(
-                self._disk,
-                path,
-                self._clock,
-                self.config_of,
-                self._options,
-                node_id=self._node_id,
-                cluster_id=cluster_id,
-                topic_id_of=lambda topic: topic_ids.setdefault(topic, uuid4()),
-                index_cache=index_cache,
-            )
-            cluster_id = directory.properties.cluster_id
-            _log.info(
-                "data directory loaded",
-                path=str(path),
-                new=is_new,
-                clean=directory.summary.is_clean,
-                partitions=directory.summary.logs,
-                checked_bytes=directory.summary.checked_bytes,
-                cut_bytes=directory.summary.cut_bytes,
-                seconds=round(directory.summary.seconds, 3),
-            )
-            return directory
-
-        return open_one
 
     def _found_partitions(self) -> list[FoundPartition]:
         found: list[FoundPartition] = []

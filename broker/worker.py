@@ -30,7 +30,15 @@ import structlog
 from broker import worker_job
 from broker.worker_job import progress, should_stop
 
-__all__ = ["InlineWorker", "Jobs", "WorkerDiedError", "WorkerPool", "progress", "should_stop"]
+__all__ = [
+    "InlineWorker",
+    "Jobs",
+    "NoWorkerError",
+    "WorkerDiedError",
+    "WorkerPool",
+    "progress",
+    "should_stop",
+]
 
 _log = structlog.get_logger("tidelog.worker")
 
@@ -52,6 +60,10 @@ REAP_WAIT_S: Final = 0.02
 class WorkerDiedError(Exception):
     """The process of a job died, or could not be started: out of memory, killed. Try it again, or
     do it in this process."""
+
+
+class NoWorkerError(WorkerDiedError):
+    """No process can be started: do it in this one."""
 
 
 class Jobs(Protocol):
@@ -193,7 +205,7 @@ class _WorkerProcess:
             )
         except (OSError, ValueError) as error:
             ours.close()
-            raise WorkerDiedError(f"no worker can be started: {error}") from error
+            raise NoWorkerError(f"no worker can be started: {error}") from error
         finally:
             theirs.close()
         self._link = ours
@@ -212,7 +224,7 @@ class _WorkerProcess:
         try:
             await asyncio.wait_for(asyncio.shield(self._hello), START_TIMEOUT_S)
         except TimeoutError:
-            raise WorkerDiedError(f"a worker did not start in {START_TIMEOUT_S:.0f} s") from None
+            raise NoWorkerError(f"a worker did not start in {START_TIMEOUT_S:.0f} s") from None
 
     async def run(
         self,
@@ -274,7 +286,7 @@ class _WorkerProcess:
             self.is_dead = True
             self._fail_job()
             if not self._hello.done():
-                self._hello.set_exception(WorkerDiedError("a worker died while it started"))
+                self._hello.set_exception(NoWorkerError("a worker died while it started"))
                 self._hello.add_done_callback(_retrieve)
 
     def _fail_job(self) -> None:

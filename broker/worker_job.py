@@ -10,6 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+
+class JobStoppedError(Exception):
+    """Raised by a job that has no result yet and was told to stop."""
+
+
 Report = Callable[[Any], object]
 Ask = Callable[[], bool]
 

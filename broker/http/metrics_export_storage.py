@@ -8,7 +8,7 @@ from prometheus_client.core import Metric
 
 from broker.http.metric_families import counter, counters, gauge, gauges, histogram
 from broker.http.metrics_export_cleaner import cleaner_families
-from broker.metrics import Metrics
+from broker.metrics import Metrics, StorageMetrics
 
 
 def storage_families(metrics: Metrics) -> Iterator[Metric]:
@@ -33,8 +33,23 @@ def storage_families(metrics: Metrics) -> Iterator[Metric]:
     yield gauge(
         "tidelog_recovery_truncated_bytes", "Torn tails cut at start.", storage.truncated_bytes
     )
+    yield from _recovery_families(storage)
     yield from _directory_families(metrics)
     yield from cleaner_families(metrics.cleaner)
+
+
+def _recovery_families(storage: StorageMetrics) -> Iterator[Metric]:
+    """Yield how far a recovery is; all is 0 where the start had little to check."""
+    yield gauge(
+        "tidelog_recovery_bytes", "What the start has to check of logs.", storage.recovery_bytes
+    )
+    yield gauge("tidelog_recovery_done_bytes", "What of it was checked.", storage.recovered_bytes)
+    yield gauge(
+        "tidelog_recovery_partitions", "Partitions with something to check.", storage.recovery_logs
+    )
+    yield gauge(
+        "tidelog_recovery_done_partitions", "Those of them that are done.", storage.recovered_logs
+    )
 
 
 def _directory_families(metrics: Metrics) -> Iterator[Metric]:

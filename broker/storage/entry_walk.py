@@ -15,11 +15,15 @@ from typing import Final, NamedTuple, TypeAlias
 from broker.storage.offset_metadata import OffsetPosition
 from protocol.errors import BatchCorruptError, BatchTruncatedError
 from protocol.identifiers import NO_LEADER_EPOCH, NO_TIMESTAMP
-from protocol.limits import BATCH_BYTES_MAX
+from protocol.limits import BATCH_BYTES_MAX, INT64_MAX, RECORDS_PER_BATCH_MAX
 from protocol.record_batch_header import (
+    CODEC_MASK,
+    HEADER,
     HEADER_BYTES,
+    LENGTH_MIN,
     LOG_OVERHEAD_BYTES,
     MAGIC,
+    RECORD_BYTES_MIN,
     BatchHeader,
     TimestampType,
     parse_header,
@@ -29,6 +33,8 @@ Read: TypeAlias = Callable[[int, int], bytes]
 """Returns `size` bytes from `position`, fewer only at the file's end."""
 
 WINDOW_BYTES: Final = 8 * 1024
+LARGE_WINDOW_BYTES: Final = 64 * 1024
+"""For who goes on and on through small batches."""
 
 PREFIX: Final = struct.Struct(">qiiBIhi")
 """offset, size, (leader epoch or crc), magic, (crc), attributes, last offset delta; the three in
@@ -36,6 +42,9 @@ the middle and the last only with magic 2."""
 PREFIX_BYTES: Final = 27
 SIZE: Final = struct.Struct(">i")
 assert PREFIX.size == PREFIX_BYTES, "last offset delta ends at byte 27 of a batch"
+
+_unpack_header = HEADER.unpack_from
+_new_tuple = tuple.__new__
 
 LEGACY_V0: Final = struct.Struct(">qiIBB")
 LEGACY_V1: Final = struct.Struct(">qiIBBq")
@@ -147,11 +156,30 @@ def walk(
     Raises:
         BatchCorruptError: a size over the maximum, a magic that is none, an impossible header.
     """
-    window, window_position = b"", position
+    window, window_position, window_bytes, ready = b"", position, WINDOW_BYTES, -1
     while end - position >= LOG_OVERHEAD_BYTES:
+        if position <= ready:  # in one expression what nearly all batches have in common
+            fields = _unpack_header(window, position - window_position)
+            offset, size, _, magic, _, attributes, delta, _, _, _, _, _, count = fields
+            next_position = position + LOG_OVERHEAD_BYTES + size
+            if (
+                magic == MAGIC
+                and LENGTH_MIN <= size <= size_bytes_max
+                and next_position <= end
+                and 0 <= count <= delta + 1 <= INT64_MAX - offset <= INT64_MAX
+                and delta >= 0
+                and count <= RECORDS_PER_BATCH_MAX
+                and (attributes & CODEC_MASK or count * RECORD_BYTES_MIN <= size - LENGTH_MIN)
+            ):
+                yield position, _new_tuple(BatchHeader, fields)
+                position = next_position
+                continue
         needed_bytes = min(HEADER_BYTES, end - position)
         if position + needed_bytes > window_position + len(window):
-            window, window_position = read(WINDOW_BYTES, position), position
+            if window and position <= window_position + len(window):  # many small ones
+                window_bytes = min(2 * window_bytes, LARGE_WINDOW_BYTES)
+            window, window_position = read(window_bytes, position), position
+            ready = position + len(window) - HEADER_BYTES
             if len(window) < needed_bytes:  # the file ends before `end`: see what is whole
                 end = position + len(window)
                 continue

@@ -158,13 +158,12 @@ class LogDirectory:
         self.summary.is_clean = plan.is_clean
         self._known_durable, self._doomed = plan.known_durable, plan.doomed
 
-    def load(
-        self, recovered: Mapping[TopicPartition, RecoveredFacts | StorageError] | None = None
-    ) -> None:
+    def load(self, recovered: Mapping[Path, RecoveredFacts | StorageError] | None = None) -> None:
         """Load the logs that are planned; on return all that they hold is durable.
 
         Args:
-            recovered: Those that were recovered elsewhere meanwhile, or could not be.
+            recovered: Those that were recovered elsewhere meanwhile, or could not be, by the
+                partition's directory.
 
         Raises:
             OSError: the disk refused; a failed sync among others. Close the directory.
@@ -172,7 +171,7 @@ class LogDirectory:
         known = recovered if recovered is not None else {}
         started = self.context.clock.monotonic()
         for topic_partition, plan in self.plans.items():
-            facts = known.get(topic_partition)
+            facts = known.get(plan.directory)
             if isinstance(facts, StorageError):
                 self._refuse(topic_partition, facts)
                 continue

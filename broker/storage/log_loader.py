@@ -158,6 +158,7 @@ def _load_producers(
     return load_producers(
         context, plan.directory, recovered.segments, plan.config,
         log_end_offset=recovered.log_end_offset, rebuild_from=rebuild_from,
+        plain_segments=recovered.plain_segments,
     )  # fmt: skip
 
 
@@ -179,7 +180,6 @@ def _open_recovered(
         facts.damage,
         facts.checked_bytes,
         facts.cut_bytes,
-        (),
     )
 
 
@@ -230,7 +230,7 @@ def _load_clean(
         return None
     if hints.durable_offset is not None and hints.durable_offset != log_end_offset:
         return None
-    return Recovered(tuple(segments), log_end_offset, (), 0, 0, ())
+    return Recovered(tuple(segments), log_end_offset, (), 0, 0)
 
 
 def read_topic_id(

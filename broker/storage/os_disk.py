@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -209,16 +209,20 @@ class _DirectoryOpener:
 _directories = _DirectoryOpener()
 
 
+def _open(path: Path, *, create: bool, read_only: bool) -> int:
+    flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
+    if create:
+        flags |= os.O_CREAT
+    return os.open(path, flags, FILE_MODE)
+
+
 class OsDisk:
     """The machine's file system. It has no state: all objects of it are alike."""
 
     __slots__ = ()
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> OsFile:
-        flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
-        if create:
-            flags |= os.O_CREAT
-        return OsFile(path, os.open(path, flags, FILE_MODE))
+        return OsFile(path, _open(path, create=create, read_only=read_only))
 
     def exists(self, path: Path) -> bool:
         return os.path.exists(path)
@@ -277,3 +281,34 @@ class OsDisk:
 
     def lock(self, path: Path) -> DirectoryLock:
         return DirectoryLock(path)
+
+
+class ObservedFile(OsFile):
+    """Tells how much is read of it in large pieces; what `observe` raises ends that read."""
+
+    __slots__ = ("_observe",)
+
+    def __init__(self, path: Path, descriptor: int, observe: Callable[[int], object]) -> None:
+        super().__init__(path, descriptor)
+        self._observe = observe
+
+    def read_into(self, buffer: memoryview, position: int) -> int:
+        count = super().read_into(buffer, position)
+        self._observe(count)
+        return count
+
+
+class ObservedDisk(OsDisk):
+    """The machine's file system for long walks, which can be followed and interrupted."""
+
+    __slots__ = ("_observe",)
+
+    def __init__(self, observe: Callable[[int], object]) -> None:
+        """Args:
+        observe: Is told the bytes of each read of a walk. It may raise.
+        """
+        self._observe = observe
+
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> OsFile:
+        descriptor = _open(path, create=create, read_only=read_only)
+        return ObservedFile(path, descriptor, self._observe)

@@ -11,7 +11,7 @@ a snapshot is written at the log end, so that all this is done once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -68,6 +68,7 @@ def load_producers(
     *,
     log_end_offset: int,
     rebuild_from: int | None = None,
+    plain_segments: Collection[int] = (),
 ) -> LoadedProducers:
     """Load the producers of a log whose segments were loaded, or recovered.
 
@@ -78,12 +79,15 @@ def load_producers(
         segments: All, oldest first.
         rebuild_from: The base offset of the first segment that recovery has checked: transaction
             indexes from there on are built anew. None after a clean stop.
+        plain_segments: Base offsets of those in which recovery has met no producer's batch: they
+            need not be walked again.
 
     Raises:
         StorageError: a file cannot be read, or a snapshot above the log end not be removed.
         OSError: a sync failed: final.
     """
     loader = _Loader(context, directory, Segments(segments), config, log_end_offset)
+    loader.plain_segments = frozenset(plain_segments)
     return loader.load(rebuild_from)
 
 
@@ -152,6 +156,7 @@ class _Loader:
         self.snapshots: ProducerSnapshots | None = None
         self.high_watermark = log_end_offset
         self.replayed_bytes = 0
+        self.plain_segments: frozenset[int] = frozenset()
 
     def load(self, rebuild_from: int | None) -> LoadedProducers:
         end = self.log_end_offset
@@ -237,6 +242,9 @@ class _Loader:
             if start < segment.base_offset and segment is self.segments.active:
                 self._write_at_active_base(segment.base_offset)
             completed: list[CompletedTransaction] = []
+            if segment.base_offset in self.plain_segments:
+                on_segment(segment, completed)
+                continue
             for position, header in headers_from(segment, start):
                 if header.base_offset >= self.log_end_offset:
                     break

@@ -26,6 +26,7 @@ from broker.storage.entry_walk import EntryHeader
 from broker.storage.quarantine import Cause, keep_copy
 from broker.storage.segment_recovery import SegmentRecovery
 from protocol.errors import CorruptMessageError, StorageError
+from protocol.record_batch_header import BatchHeader
 from protocol.stored.file_names import log_file_name
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ class Recovered(NamedTuple):
     damage: tuple[Damage, ...]
     checked_bytes: int
     cut_bytes: int
-    leader_epochs: tuple[tuple[int, int], ...]
-    """Epochs met in the batches, each above the one before, and where it begins."""
+    plain_segments: tuple[int, ...] = ()
+    """Base offsets of segments in which no batch is of a producer with an id."""
 
 
 # --- after an unclean stop --------------------------------------------------------------------
@@ -148,13 +149,17 @@ class _Recovery:
         self.context, self.directory, self.config = context, directory, config
         self.hints, self.lost_segments = hints, lost_segments
         self.damage: list[Damage] = []
-        self.epochs: list[tuple[int, int]] = []
+        self.plain: list[int] = []
+        self.file_sizes: dict[str, int] | None = None
         self.checked_bytes = self.cut_bytes = 0
+        self.names_producers = False
         self.kept: list[LogSegment] = []
         self.checked: list[LogSegment] = []
 
     def run(self, base_offsets: tuple[int, ...]) -> Recovered:
-        sizes = [self._file_size(base_offset) for base_offset in base_offsets]
+        with storage_errors("read", self.directory):
+            self.file_sizes = self.context.disk.file_sizes(self.directory)
+        sizes = [self.file_sizes.get(log_file_name(each), 0) for each in base_offsets]
         ends = [*base_offsets[1:], None]
         log_end_offset, check_from = base_offsets[0], self.hints.check_from
         for number, (base_offset, end) in enumerate(zip(base_offsets, ends, strict=True)):
@@ -176,16 +181,13 @@ class _Recovery:
             self._sync()
         return Recovered(
             tuple(self.kept), log_end_offset, tuple(self.damage), self.checked_bytes,
-            self.cut_bytes, tuple(self.epochs),
+            self.cut_bytes, tuple(self.plain),
         )  # fmt: skip
 
-    def _file_size(self, base_offset: int) -> int:
-        path = self.directory / log_file_name(base_offset)
-        with storage_errors("read the size of", path):
-            return self.context.disk.file_size(path)
-
     def _open(self, base_offset: int) -> LogSegment:
-        return self.context.open_segment(self.directory, base_offset, self.config)
+        return self.context.open_segment(
+            self.directory, base_offset, self.config, sizes=self.file_sizes
+        )
 
     def _check(self, segment: LogSegment, end: int | None, *, is_followed: bool) -> SegmentRecovery:
         """Drop what the page cache has of a segment, then check every batch.
@@ -201,9 +203,13 @@ class _Recovery:
             self.context.handles.get(segment.path).drop_cached_pages(0, 0)
         self.checked.append(segment)
         self.checked_bytes += segment.size_bytes
-        return segment.recover(
+        self.names_producers = False
+        found = segment.recover(
             self._visit, judge, limit_offset=end, promised_offset=self.hints.promised_offset
         )
+        if not self.names_producers:
+            self.plain.append(segment.base_offset)
+        return found
 
     def _report_wounds(self, segment: LogSegment, found: SegmentRecovery, end: int | None) -> int:
         """Report the damage in a segment; return the offset that follows all there is in it."""
@@ -259,9 +265,8 @@ class _Recovery:
         self._report(Damage(segment.base_offset, size, size, first_offset, next_offset, fault))
 
     def _visit(self, position: int, header: EntryHeader) -> None:
-        epoch = header.leader_epoch
-        if epoch >= 0 and (not self.epochs or epoch > self.epochs[-1][0]):
-            self.epochs.append((epoch, header.base_offset))
+        if type(header) is BatchHeader and header.producer_id >= 0:
+            self.names_producers = True
 
     def begin_anew(self, base_offsets: tuple[int, ...]) -> tuple[int, ...]:
         """Remove everything: the first segment was lost, the others begin in the middle (R32)."""
