@@ -185,8 +185,7 @@ class LogTrimmer:
             size_bytes=sum(segment.size_bytes for segment, _ in due),
             reasons=sorted({str(reason) for _, reason in due}),
         )
-        self._context.deleting[self] = None
-        self._context.is_checkpoint_due = True
+        self._context.deleting[self] = None  # renamed after the next regular checkpoint
         return len(due)
 
     def rename_deleted(self, checkpoint: CheckpointTask) -> bool:
@@ -254,6 +253,7 @@ class LogTrimmer:
         """Go on with what the cut has made: `active` is the last segment, and ends at `end`."""
         log = self._log
         log.active = active
+        active.update_config(log.config)
         log.log_end_offset = end
         log.unflushed.recount(active)
         log.watermark.forget_metadata()

@@ -333,8 +333,7 @@ class PartitionLog:
         self.config = config
         self.rules = AppendRules(config)
         self.follows_log_end = config.flush_policy is not FlushPolicy.COMMIT
-        for segment in self.segments:
-            segment.update_config(config)
+        self.active.update_config(config)  # a sealed one takes them over if it gets active
         if self.follows_log_end:
             self.watermark.move_to(self.log_end_offset)
         self.unflushed.policy_changed()

@@ -280,3 +280,29 @@ def test_given_a_crash_at_any_step_of_a_cut_when_started_then_the_state_before_o
     assert len(found) >= 2
     end = storage.log.log_end_offset
     assert storage.append(b"next") == end
+
+
+def test_given_changed_settings_when_cut_back_to_an_older_segment_then_it_follows_them():
+    """Only the segment that is appended to is told of a change; there may be thousands."""
+    storage = filled()
+    storage.log.update_config(msgspec.structs.replace(SMALL_SEGMENTS, segment_bytes=1_000))
+
+    storage.log.truncate_to(5)
+    for number in range(5, 12):
+        storage.append(b"%d" % number)
+
+    assert storage.log.segments.base_offsets == (0, 4)
+
+
+def test_given_a_cut_below_the_start_of_readers_when_they_ask_then_the_right_error_is_told():
+    """On a deleted or a truncated range: out of range, with where the log begins and ends."""
+    storage = filled()
+    storage.log.advance_log_start(5)
+    storage.log.truncate_to(7)
+
+    for offset in (0, 4, 8, 100):
+        with pytest.raises(OffsetOutOfRangeError) as raised:
+            storage.log.read(offset, 1_000)
+        assert raised.value.args == (offset, 5, 7)
+    assert records_of(storage.log.read(5, 1_000))[-2:] == expected(5, 7)
+    assert storage.log.read(7, 1_000).slices == ()
