@@ -51,6 +51,8 @@ REQUEST_THREADS: Final = 4
 ANSWERING_SHARE: Final = 0.7
 """Of the time a drain may take, for answers to leave; the rest is for flushing and closing."""
 CLEANER_DELAY_S: Final = 1.0
+FAILURE_ANSWERS_S: Final = 1.0
+"""What clients get to take the answers of a broker whose disk has failed."""
 SLOW_OPEN_S: Final = 1.0
 """If opening takes longer, HTTP is loaded meanwhile, so that /readyz can say why."""
 RECOVERY_SIGN_S: Final = 30.0
@@ -295,6 +297,12 @@ class Broker:
         self.health.failed(f"the disk failed: {error}")
         log.error("the disk failed; the broker ends", error=str(error))
         self.failed.set()
+
+    async def answer_failure(self) -> None:
+        """After `failed`: let the answers that say so leave, for a moment; accept nobody."""
+        if self._listener is not None:
+            self._listener.stop_accepting()
+            await self._listener.drain(time.monotonic() + FAILURE_ANSWERS_S)
 
     # --- stop -----------------------------------------------------------------------------------
 

@@ -154,6 +154,7 @@ async def _until_stopped(broker: Broker) -> _End:
         starting.result()
         await _first_of(None, stop, broker.failed)
     if broker.failed.is_set():
+        await broker.answer_failure()
         return _End(ExitCode.DISK, is_tidy=False)
     if not starting.done():
         await _give_up(starting, hurry)

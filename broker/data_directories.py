@@ -152,17 +152,26 @@ class DataDirectories:
 
 
 def make_directory(disk: Disk, path: Path) -> None:
-    """Make a data directory, its parents too, if it is not there.
+    """Make a data directory if it is not there; its parent must be.
+
+    A parent that is missing is more likely a disk that was not mounted, or a slip of the pen, than
+    the wish to have it made.
 
     Raises:
-        DataDirectoryError: it cannot be made, or is no directory.
+        DataDirectoryError: it cannot be made, or is no directory, or its parent is missing.
     """
-    if disk.exists(path) and not disk.is_directory(path):
+    if disk.is_directory(path):
+        return
+    if disk.exists(path):
         raise DataDirectoryError(f"{path} is no directory: name another")
+    if not disk.is_directory(path.parent):
+        raise DataDirectoryError(
+            f"data directory {path} cannot be made: {path.parent} is missing: is a disk not "
+            "mounted? Else make it first, or name another directory"
+        )
     try:
-        absent = [each for each in (path, *path.parents) if not disk.is_directory(each)]
-        for each in reversed(absent):
-            disk.make_directory(each)
-            disk.sync_directory(each.parent)
+        disk.make_directory(path)
+        disk.sync_directory(path.parent)
     except (OSError, StorageError) as error:
         raise DataDirectoryError(f"cannot make data directory {path}: {error}") from error
+    _log.info("data directory made: there was none", path=str(path))

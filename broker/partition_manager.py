@@ -108,11 +108,9 @@ class PartitionManager:
         """No request waits for anything new any more."""
         self._locks = TopicLocks()
         self._housekeeper = Housekeeper(loop, clock, self._threads, on_failure=self.flusher.fail)
+        threads = watch_executor or self._executor(len(config.storage.data_dirs), "tidelog-disk")
         self._disk_watch = DiskWatch(
-            loop,
-            watch_executor or self._executor(len(config.storage.data_dirs), "tidelog-disk"),
-            metrics.storage,
-            on_resumed=self._appends_resumed,
+            loop, threads, metrics.storage, on_resumed=self._appends_resumed
         )
         self._bind_lookups()
 

@@ -27,6 +27,9 @@ DESCRIPTORS_KEPT_MAX: Final = 256
 DESCRIPTORS_KEPT_PART: Final = 8
 """One part in so many of all, but no more than the above, is kept for files."""
 
+ROOM_MIN: Final = 8
+"""So many descriptors must be free before connections are accepted again."""
+
 _NOT_NOW: Final = frozenset(
     {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED, errno.EPROTO, errno.EPERM}
 )
@@ -136,13 +139,20 @@ class Acceptor:
             self._retry = self._loop.call_later(RETRY_S, self._try_again)
 
     def _has_room(self) -> bool:
-        """Whether the next connection would get a descriptor that it may have."""
+        """Whether the next few connections would get descriptors that they may have.
+
+        For one alone it is not worth it: the one after it would have to wait again.
+        """
+        probes: list[int] = []
         try:
-            probe = os.dup(self._sockets[0].fileno())
+            for _ in range(ROOM_MIN):
+                probes.append(os.dup(self._sockets[0].fileno()))
         except OSError:
             return False
-        os.close(probe)
-        return probe < self._bound()
+        finally:
+            for probe in probes:
+                os.close(probe)
+        return max(probes) < self._bound()
 
     def _note_resumed(self) -> None:
         if self.is_paused:

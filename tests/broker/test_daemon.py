@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from broker.exit_codes import ExitCode
+from protocol.error_codes import ErrorCode
 from tests.support.daemon_process import ROOT, daemon_process
 from tests.support.raw_client import RawClient, fetch_request, produce_request
 
@@ -245,7 +246,7 @@ def test_given_a_disk_that_fails_a_sync_when_producing_then_the_process_ends_una
         code = daemon.wait()
 
     assert first.error == 0
-    assert answer is None or answer[:2] != b"\0\0"
+    assert answer[:2] == ErrorCode.KAFKA_STORAGE_ERROR.to_bytes(2, "big")
     assert code == ExitCode.DISK
     assert not (tmp_path / "data" / CLEAN_MARKER).exists()
 

@@ -16,7 +16,7 @@ TIMEOUT_S = 30
 class DaemonProcess:
     """`python -m broker` on free ports; it is heard as systemd would hear it."""
 
-    def __init__(self, directory, *settings, code=None, environment=None):
+    def __init__(self, directory, *settings, code=None, environment=None, launcher=()):
         self.directory = directory
         self.ready_file = directory / "ready.json"
         self._systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -33,7 +33,7 @@ class DaemonProcess:
         start = ["-m", "broker"] if code is None else ["-c", code]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *start, *arguments],
+                [*launcher, sys.executable, *start, *arguments],
                 cwd=ROOT,
                 env={
                     **os.environ,

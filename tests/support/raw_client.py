@@ -46,9 +46,12 @@ class RawClient:
         self.send(fetch_request(topic, offset, max_wait_ms=max_wait_ms))
         error, data = decode_message_set_send(self.answer())
         values, position = [], 0
-        while position < len(data):
+        while len(data) - position > 12:
+            end = position + 12 + struct.unpack_from(">i", data, position + 8)[0]
+            if end > len(data):  # the last one may be cut
+                break
             values += [record.value for record in iterate_records(data, position)]
-            position += 12 + struct.unpack_from(">i", data, position + 8)[0]
+            position = end
         return error, values
 
     def _read(self, size):
