@@ -146,12 +146,13 @@ class Acceptor:
         probes: list[int] = []
         try:
             for _ in range(ROOM_MIN):
-                probes.append(os.dup(self._sockets[0].fileno()))
+                probe = os.dup(self._sockets[0].fileno())
+                probes.append(probe)  # at once: those before a failure are closed too
         except OSError:
             return False
         finally:
-            for probe in probes:
-                os.close(probe)
+            for opened in probes:
+                os.close(opened)
         return max(probes) < self._bound()
 
     def _note_resumed(self) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60
+UNSHARE = ("unshare", "--mount", "--propagation", "private")
 
 
 class PrivateMounts:
@@ -22,8 +23,7 @@ class PrivateMounts:
     def __init__(self):
         as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
         self._holder = subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "private", *as_root]
-            + ["sh", "-c", "echo held; read -r end"],
+            [*UNSHARE, *as_root, "sh", "-c", "echo held; read -r end"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
