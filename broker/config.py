@@ -68,7 +68,7 @@ class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Metrics and health over HTTP."""
 
     enabled: bool = True
-    """Whether /metrics, /healthz and /readyz are served."""
+    """Whether /metrics, /healthz, /readyz and /v1/topics/TOPIC/segments are served."""
     host: str = "localhost"
     """Address or name to listen on; as `listeners.host`."""
     port: Annotated[int, count(ge=0, le=PORT_MAX)] = 9644

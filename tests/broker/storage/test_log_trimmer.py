@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from broker.storage.deletion import rename_steps
-from broker.storage.log_config import FlushPolicy
+from broker.storage.log_config import CleanupPolicy, FlushPolicy
 from broker.storage.log_reader import ReadLimit
 from protocol.errors import OffsetOutOfRangeError, StorageError
+from protocol.limits import INT64_MAX
 from tests.support.fake_disk import SimulatedCrash
 from tests.support.log_storage import SMALL_SEGMENTS, LogStorage, batch, records_of
 
@@ -76,6 +77,80 @@ def test_given_an_active_segment_that_is_due_when_retention_runs_then_it_is_roll
     assert (storage.log.log_start_offset, storage.log.log_end_offset) == (9, 9)
     assert storage.records() == []
     assert storage.append(b"9") == 9
+
+
+def test_given_records_from_the_future_when_retention_runs_then_they_age_by_their_files_time():
+    """R20, B21: such as a Kafka directory may hold; new ones are refused (INVALID_TIMESTAMP)."""
+    config = msgspec.structs.replace(RETAINING, message_timestamp_after_max_ms=INT64_MAX)
+    storage = LogStorage(config)
+    for _ in range(9):
+        storage.log.append(batch(b"x", timestamp=storage.clock.now_ms() * 1_000_000))
+    storage.flush()
+    storage.clock.advance(ms=900)
+    assert storage.log.delete_old_segments(storage.clock.now_ms()) == 0
+
+    log = storage.restart()
+    storage.clock.advance(ms=101)
+
+    assert log.delete_old_segments(storage.clock.now_ms()) == 3
+    assert log.log_start_offset == 9
+
+
+@pytest.mark.parametrize(
+    ("policy", "by_time"),
+    [(CleanupPolicy.COMPACT, False), (CleanupPolicy.COMPACT_DELETE, True)],
+)
+def test_given_a_compacted_topic_when_retention_runs_then_the_log_start_applies_and_time_if_both(
+    policy: CleanupPolicy, by_time: bool
+):
+    """R38"""
+    storage = filled(msgspec.structs.replace(RETAINING, cleanup_policy=policy, retention_bytes=0))
+    storage.clock.advance(ms=2_000)
+    before = storage.log.segments.base_offsets
+    storage.log.delete_old_segments(storage.clock.now_ms())
+    after_time = storage.log.segments.base_offsets
+    if not by_time:
+        storage.log.advance_log_start(5)
+        storage.log.delete_old_segments(storage.clock.now_ms())
+
+    assert before == (0, 4, 8)
+    assert after_time == ((9,) if by_time else before)
+    assert storage.log.segments.base_offsets == ((9,) if by_time else (4, 8))
+
+
+def test_given_segments_that_the_cleaner_works_on_when_retention_runs_then_they_are_left_alone():
+    """And so are those behind them; when it is done, they go."""
+    storage = filled(RETAINING)
+    storage.clock.advance(ms=2_000)
+    storage.log.cleaning.begin(tuple(storage.log.segments)[:1])
+
+    assert storage.log.delete_old_segments(storage.clock.now_ms()) == 0
+    storage.log.cleaning.begin(())
+
+    assert storage.log.delete_old_segments(storage.clock.now_ms()) == 3
+
+
+def test_given_settings_that_change_when_retention_runs_then_it_goes_by_the_new_ones():
+    storage = filled()
+    storage.clock.advance(ms=2_000)
+    assert storage.log.delete_old_segments(storage.clock.now_ms()) == 0
+
+    storage.log.update_config(msgspec.structs.replace(SMALL_SEGMENTS, retention_bytes=300))
+    by_size = storage.log.delete_old_segments(storage.clock.now_ms())
+    storage.log.update_config(RETAINING)
+    by_time = storage.log.delete_old_segments(storage.clock.now_ms())
+
+    assert (by_size, by_time) == (1, 2)
+
+
+def test_given_an_unreadable_segment_below_the_log_start_when_retention_runs_then_it_goes():
+    """Its timestamps do not matter, so nobody looks for them."""
+    storage = filled(RETAINING)
+    storage.restart()
+    storage.log.advance_log_start(4)
+    storage.disk.fail("read", BROKEN, path_suffix="0000.log", times=100)
+
+    assert storage.log.delete_old_segments(storage.clock.now_ms()) == 1
 
 
 def test_given_unflushed_bytes_when_retention_runs_then_their_segment_stays():
