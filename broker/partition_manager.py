@@ -108,11 +108,16 @@ class PartitionManager:
         """No request waits for anything new any more."""
         self._locks = TopicLocks()
         self._housekeeper = Housekeeper(loop, clock, self._threads, on_failure=self.flusher.fail)
-        threads = watch_executor or self._executor(len(config.storage.data_dirs), "tidelog-disk")
-        self._disk_watch = DiskWatch(
-            loop, threads, metrics.storage, on_resumed=self._appends_resumed
+        self._watch_disks(
+            watch_executor or self._executor(len(config.storage.data_dirs), "tidelog-disk")
         )
         self._bind_lookups()
+
+    def _watch_disks(self, threads: Executor) -> None:
+        self.store.on_failed_sync = self.flusher.fail
+        self._disk_watch = DiskWatch(
+            self._loop, threads, self._metrics.storage, on_resumed=self._appends_resumed
+        )
 
     def _bind_lookups(self) -> None:
         """What requests look up, bound once: see `PartitionTable`."""

@@ -38,6 +38,8 @@ SCHEMA_VERSION: Final = 1
 IN_MEMORY: Final = Path(":memory:")
 """For tests: a registry that is gone when it is closed."""
 
+_FAILED_SYNCS: Final = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+
 _SCHEMA: Final = """
 CREATE TABLE topics (
     name TEXT PRIMARY KEY NOT NULL,
@@ -220,6 +222,11 @@ class TopicRegistry:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
+
+
+def is_failed_sync(error: sqlite3.Error) -> bool:
+    """Whether SQLite says that fsync failed: what it would have saved may be lost, a retry lies."""
+    return getattr(error, "sqlite_errorcode", 0) in _FAILED_SYNCS
 
 
 def _create_private(path: Path) -> None:

@@ -9,6 +9,7 @@ own; all else happens on the event loop's thread.
 from __future__ import annotations
 
 import asyncio
+import errno
 import sqlite3
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
@@ -35,7 +36,7 @@ from broker.steps import Steps
 from broker.storage.log_config import LogConfig
 from broker.storage.storage_options import StorageOptions
 from broker.topic_logs import TopicLogs
-from broker.topic_registry import FILE_NAME, TopicEntry, TopicRegistry
+from broker.topic_registry import FILE_NAME, TopicEntry, TopicRegistry, is_failed_sync
 from broker.topic_settings import log_config
 from protocol.errors import (
     DataDirectoryError,
@@ -106,6 +107,8 @@ class TopicStore:
         self.directories = DataDirectories((), ())
         self._open_registry: TopicRegistry | None = None
         self._recovery = recovery
+        self.on_failed_sync: Callable[[OSError], object] = lambda error: None
+        """Is told of a sync of the registry that failed: final."""
 
     # --- start and end --------------------------------------------------------------------------
 
@@ -329,4 +332,6 @@ class TopicStore:
         try:
             return await self._loop.run_in_executor(self._executor, partial(call, *arguments))
         except sqlite3.Error as error:
+            if is_failed_sync(error):
+                self.on_failed_sync(OSError(errno.EIO, f"the topic registry failed: {error}"))
             raise StorageError(f"the topic registry failed: {error}") from error

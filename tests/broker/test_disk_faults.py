@@ -135,15 +135,32 @@ def test_given_a_registry_that_is_full_when_topics_change_then_nothing_has_chang
         broker.create_topic("new")
 
 
-class _FullDatabase:
-    """A connection whose commits find the disk full."""
+def test_given_a_registry_whose_sync_fails_when_a_topic_changes_then_the_process_ends():
+    """A failed fsync is final, SQLite's too: a commit that is tried again may succeed over loss."""
+    with NativeBroker() as broker:
+        broker.create_topic("logs")
+        registry = broker.manager.store._registry
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+        failing = _FullDatabase(registry._connection, error)
+        registry._connection = failing  # type: ignore[assignment]
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+        assert broker.send(requests.encode_delete_topic("logs")).error == REFUSED
+
+        assert len(broker.fatal) == 1
+        assert broker.produce("logs", batch(b"a")).error == REFUSED
+
+
+class _FullDatabase:
+    """A connection whose commits fail: the disk is full, if nothing else is said."""
+
+    def __init__(self, connection: sqlite3.Connection, error: sqlite3.Error | None = None) -> None:
         self._connection = connection
+        self._error = error or sqlite3.OperationalError("database or disk is full")
 
     def execute(self, sql: str, *parameters: object) -> object:
         if sql == "COMMIT":
-            raise sqlite3.OperationalError("database or disk is full")
+            raise self._error
         return self._connection.execute(sql, *parameters)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> object:
