@@ -23,6 +23,7 @@ from broker import log_setup  # before all others: it keeps rich out of the proc
 from broker.clock import Clock, SystemClock
 from broker.config import Config
 from broker.config_sources import InvalidConfigurationError, LoadedConfig
+from broker.connection_limits import connection_limits
 from broker.exit_codes import ExitCode, StartError
 from broker.health import Health, State
 from broker.http.background_import import import_in_background, import_with_breaks
@@ -30,7 +31,7 @@ from broker.http.lazy import LazyHttp
 from broker.loop_watch import LoopWatch
 from broker.metrics import Metrics
 from broker.native_api.native_api import NativeApi
-from broker.network.limits import Admission, ConnectionLimits
+from broker.network.limits import Admission
 from broker.network.listener import Listener
 from broker.network.listening import bind_all
 from broker.partition_manager import PartitionManager
@@ -359,22 +360,6 @@ class Broker:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
-
-
-def connection_limits(config: Config) -> ConnectionLimits:
-    """Return what the network layer must know of [limits]."""
-    limits = config.limits
-    return ConnectionLimits(
-        frame_bytes_max=limits.frame_bytes_max,
-        connections_max=limits.connections_max,
-        connections_per_address_max=limits.connections_per_address_max,
-        requests_in_flight_max=limits.requests_in_flight_max,
-        in_flight_bytes_max=limits.in_flight_bytes_max,
-        write_buffer_bytes_max=limits.write_buffer_bytes_max,
-        idle_timeout_s=limits.idle_timeout_ms / 1000,
-        frame_timeout_s=limits.frame_timeout_ms / 1000,
-        requests_per_second_max=limits.requests_per_second_max,
-    )
 
 
 def _sends_mapped_memory(loop: asyncio.AbstractEventLoop) -> bool:
