@@ -8,7 +8,7 @@ batch; offsets never move.
 
 from __future__ import annotations
 
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from broker.storage.offset_map import SLOT_BYTES
@@ -153,14 +153,14 @@ def test_given_any_log_when_cleaned_in_passes_then_the_last_values_are_left(
     writer = written(steps)
     segments = writer.stored()
     last = last_records(all_batches(writer))
-    settings = {
+    options = {
         "dedupe_buffer_bytes": slots * SLOT_BYTES,
         "segment_bytes": segment_bytes,
         "last_records": last,
     }
 
     while True:
-        segments.clean(**settings)
+        segments.clean(**options)
         is_clean = segments.cleaned_offset == segments.end_offset
         check(writer, segments, is_clean=is_clean, may_lack_tombstones=False)
         if is_clean:
@@ -172,6 +172,7 @@ def test_given_any_log_when_cleaned_in_passes_then_the_last_values_are_left(
     assert not writer.offset or writer.offset - 1 in lasts
 
 
+@settings(max_examples=60)
 @given(steps=STEPS)
 def test_given_any_log_when_cleaned_again_after_the_retention_then_tombstones_and_markers_are_gone(
     steps,
@@ -195,6 +196,7 @@ def test_given_any_log_when_cleaned_again_after_the_retention_then_tombstones_an
     assert {marker.producer_id for marker in markers} <= with_records
 
 
+@settings(max_examples=40)
 @given(steps=STEPS)
 def test_given_a_clean_log_when_cleaned_again_then_its_batches_are_the_same_bytes(steps):
     segments = written(steps).stored()
