@@ -7,8 +7,9 @@ of its changes. `crash` is a power cut; `kill` is kill -9, which leaves the page
 
 from __future__ import annotations
 
+import copy
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -162,6 +163,8 @@ class FakeDisk:
         """EMFILE beyond it."""
         self.life = 0
         """Counts crashes: handles of an earlier life are dead."""
+        self.before_change: Callable[[Operation], None] | None = None
+        """Is told of each changing operation; to `fork` there."""
         self._tree = Tree()
         self._faults: list[_Fault] = []
         self._short_writes: list[list[int]] = []  # [writes before it, bytes it accepts]
@@ -212,6 +215,12 @@ class FakeDisk:
         self._faults.clear()
         self._short_writes.clear()
         self._changes_left = None
+
+    def fork(self, clock: Clock) -> FakeDisk:
+        """Return another disk that holds the same, unsynced bytes included; this one goes on."""
+        other = FakeDisk(clock=clock, space_bytes=self.space_bytes)
+        other._tree = copy.deepcopy(self._tree)
+        return other
 
     def changes(self) -> list[Operation]:
         """Return the journal without the operations that change nothing."""
@@ -330,6 +339,8 @@ class FakeDisk:
 
     def note(self, name: str, path: Path, position: int = 0, size: int = 0) -> None:
         """Write one operation into the journal, or stop or fail it as was asked for."""
+        if self.before_change is not None and name in CHANGES:
+            self.before_change(Operation(name, path, position, size))
         if name in CHANGES and self._changes_left is not None:
             if self._changes_left <= 0:
                 raise SimulatedCrash(f"before {name} of {path}")

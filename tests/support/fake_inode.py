@@ -38,6 +38,14 @@ class Inode:
         self.written_bytes = 0
         """Up to where bytes were written, holes included: what it takes of the disk's space."""
 
+    def __deepcopy__(self, _: object) -> Inode:
+        other = Inode()
+        other.data, other.durable = bytearray(self.data), bytearray(self.durable)
+        other.pending = list(self.pending)
+        other.modification_time_ms = self.modification_time_ms
+        other.written_bytes = self.written_bytes
+        return other
+
     def write(self, position: int, data: bytes) -> None:
         if not data:
             return

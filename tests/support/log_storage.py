@@ -69,9 +69,12 @@ class LogStorage:
         *,
         options: StorageOptions | None = None,
         seed: int = 0,
+        disk: FakeDisk | None = None,
+        clock: ManualClock | None = None,
     ) -> None:
-        self.clock = ManualClock(NOW_MS)
-        self.disk = FakeDisk(clock=self.clock, seed=seed)
+        """Without `disk` it is an empty one."""
+        self.clock = clock if clock is not None else ManualClock(NOW_MS)
+        self.disk = disk if disk is not None else FakeDisk(clock=self.clock, seed=seed)
         self.config = config if config is not None else LogConfig()
         self.options = options if options is not None else StorageOptions()
         self.directory = self.open()
