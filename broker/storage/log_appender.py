@@ -130,6 +130,7 @@ class LogAppender:
         active, index, size_before = log.active, log.active.transaction_index, 0
         aborted = append.aborted
         if aborted:
+            log.upkeep.trusted_index(active)
             if not index.size_bytes:
                 log.unflushed.add_directory(log.directory)
             size_before = index.append(aborted)
@@ -261,12 +262,13 @@ class LogAppender:
             log.directory, log.log_end_offset, log.config, create=True, active=True
         )
         sealed.seal()
+        active.transaction_index.is_trusted = True  # there is none
         log.segments = log.segments.with_added(active)
         log.active = active
         log.unflushed.writeback_at = self._context.options.writeback_bytes
         log.unflushed.add_sealed(sealed)
         log.unflushed.add_directory(log.directory)
-        log.snapshots.write(log.log_end_offset, log.producers)
+        log.upkeep.write_snapshot()
         log.unflushed.note()
         return active
 

@@ -193,12 +193,12 @@ class LogReader:
         log = self._log
         log.check_open()
         found: list[AbortedTransaction] = []
-        segment = log.segments.floor(start)
+        segment = log.segments.floor(start) if log.upkeep.has_transactions() else None
         while segment is not None:
             index = segment.transaction_index
+            if not index.is_trusted:
+                log.upkeep.trusted_index(segment)
             if index.size_bytes:
-                if not index.is_trusted:
-                    log.upkeep.trusted_index(segment)
                 collected, is_complete = index.collect(start, end)
                 found += collected
                 if is_complete:

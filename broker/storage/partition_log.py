@@ -347,7 +347,7 @@ class PartitionLog:
             self._loaded_end_offset = self.log_end_offset
             self.active.seal()
             self.unflushed.add_sealed(self.active)
-            self.snapshots.write(self.log_end_offset, self.producers)
+            self.upkeep.write_snapshot()
 
     def close(self) -> None:
         """Flush, trim the indexes, close the files. A second call does nothing.

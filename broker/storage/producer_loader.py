@@ -5,8 +5,9 @@ header, and the record of each marker. Without any snapshot that is the whole lo
 says is believed if its checksum is right and the log has the batches that it tells of, so that one
 of another log is passed over.
 
-On the way the transaction indexes of the segments that recovery has checked are built anew. Then
-a snapshot is written at the log end, so that all this is done once.
+The transaction indexes of segments that are walked from their beginning are built anew on the way,
+those that recovery has checked among them. Then a snapshot is written at the log end, so that all
+this is done once.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from protocol.end_transaction_marker import (
 )
 from protocol.errors import CorruptMessageError, StorageError
 from protocol.record_batch_header import HEADER_BYTES, BatchHeader, parse_header
+from protocol.stored.file_names import TRANSACTION_INDEX_SUFFIX
 
 if TYPE_CHECKING:
     from broker.storage.log_config import LogConfig
@@ -119,7 +121,7 @@ def rebuild_transaction_index(
     segment: LogSegment,
     end_offset: int,
 ) -> None:
-    """Build the transaction index of one segment anew, from the batches.
+    """Build the transaction index of one segment anew, from the batches; and its checksum.
 
     Args:
         end_offset: The segment's.
@@ -137,6 +139,8 @@ def rebuild_transaction_index(
             _replace_index(each, completed)
 
     loader.replay(start, replace)
+    loader.state.high_watermark_moved(end_offset)
+    snapshots.write(end_offset, loader.state, segments)
 
 
 class _Loader:
@@ -163,24 +167,32 @@ class _Loader:
         snapshots = self.snapshots
         if snapshots is None:
             with storage_errors("read", self.directory):
-                snapshots = ProducerSnapshots.listed(self.context.disk, self.directory)
-            self.snapshots = snapshots
+                names = self.context.disk.list_directory(self.directory)
+            self.snapshots = snapshots = ProducerSnapshots(self.context.disk, self.directory, names)
+            self.state.has_transactions = any(
+                name.endswith(TRANSACTION_INDEX_SUFFIX) for name in names
+            )
         snapshots.remove_above(end)
         base_offsets = self.segments.base_offsets
         limit = min(end, self.high_watermark)  # what is decided above it is to be found
         start = self.start_from_snapshot(
             limit if rebuild_from is None else min(limit, rebuild_from)
         )
+        ending = self.segments.floor(end - 1)
+        if ending is not None and ending.base_offset < start < end and self.state.has_transactions:
+            # The snapshot that is to be written says what its index has: so that is built, too.
+            self.state.clear()
+            start = self.start_from_snapshot(ending.base_offset)
 
         def on_segment(segment: LogSegment, completed: list[CompletedTransaction]) -> None:
-            if rebuild_from is not None and segment.base_offset >= rebuild_from:
+            if start <= segment.base_offset:
                 _replace_index(segment, completed)
 
         self.replay(start, on_segment)
         self._forget_expired()
         self.state.high_watermark_moved(limit)
         if end > base_offsets[0] and end not in snapshots.offsets:
-            snapshots.write(end, self.state)
+            snapshots.write(end, self.state, self.segments)
         snapshots.remove_strays(base_offsets)
         return LoadedProducers(self.state, snapshots, self.replayed_bytes)
 
@@ -269,8 +281,12 @@ class _Loader:
     def _write_at_active_base(self, base_offset: int) -> None:
         """Write the snapshot that the roll should have left: a later cut goes back to it."""
         assert self.snapshots is not None
-        if base_offset not in self.snapshots.offsets:
-            self.snapshots.write(base_offset, self.state)
+        ending = self.segments.floor(base_offset - 1)
+        is_known = ending is None or ending.transaction_index.is_trusted
+        if base_offset not in self.snapshots.offsets and (
+            is_known or not self.state.has_transactions
+        ):
+            self.snapshots.write(base_offset, self.state, self.segments)
 
     def _forget_expired(self) -> None:
         """Find out when producers were last heard from, and forget those for whom it was long ago.

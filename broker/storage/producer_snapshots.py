@@ -17,9 +17,11 @@ import structlog
 from broker.storage.disk import Disk, write_whole
 from broker.storage.producer import BatchMetadata, Producer
 from broker.storage.producer_state import ProducerState
-from protocol.errors import StoredFormatError
+from broker.storage.segments import Segments
+from protocol.errors import StorageError, StoredFormatError
 from protocol.stored import producer_snapshot
 from protocol.stored.file_names import SNAPSHOT_SUFFIX, parse_file_name, snapshot_file_name
+from protocol.stored.producer_snapshot import NO_INDEX, ProducerSnapshot
 
 _log = structlog.get_logger(__name__)
 
@@ -44,45 +46,75 @@ class ProducerSnapshots:
         )
         """Of the files there are, oldest first."""
 
-    @classmethod
-    def listed(cls, disk: Disk, directory: Path) -> ProducerSnapshots:
-        """Look what is there. OSError: the directory cannot be read."""
-        return cls(disk, directory, disk.list_directory(directory))
-
     def path(self, offset: int) -> Path:
         return self.directory / snapshot_file_name(offset)
 
-    def write(self, offset: int, state: ProducerState) -> None:
-        """Write down the state before `offset`. A disk that refuses is no error: see above."""
+    def write(self, offset: int, state: ProducerState, segments: Segments) -> None:
+        """Write down the state before `offset`. A disk that refuses is no error: see above.
+
+        Args:
+            segments: Of the log; the transaction index of the one that ends there is trusted.
+        """
         producers = state.producers.values()
-        data = producer_snapshot.encode(
-            [each.to_entry() for each in producers],
-            [batch for each in producers for batch in each.earlier_batches()],
-        )
         path = self.path(offset)
+        ending = segments.floor(offset - 1)
         try:
+            index = NO_INDEX if ending is None else ending.transaction_index.checksum()
+            data = producer_snapshot.encode(
+                [each.to_entry() for each in producers],
+                [batch for each in producers for batch in each.earlier_batches()],
+                index,
+            )
             file = self._disk.open(path, create=True)
             try:
                 file.truncate(0)
                 write_whole(file, [data], 0)
             finally:
                 file.close()
-        except OSError as error:
+        except (OSError, StorageError) as error:
             _log.warning("producer snapshot not written", path=str(path), error=str(error))
         if offset not in self.offsets:
             self.offsets.append(offset)
             self.offsets.sort()
 
-    def read(self, offset: int) -> list[Producer] | None:
-        """Return the producers that a snapshot tells of; None: it cannot be used."""
+    def in_segment(self, base_offset: int, end_offset: int) -> ProducerSnapshot | None:
+        """Return the newest one that stands in a segment, or at its end; None: it is not there."""
+        for offset in reversed(self.offsets):
+            if base_offset < offset <= end_offset:
+                return self._decoded(offset)
+        return None
+
+    def tell_of_transactions(self) -> bool:
+        """Whether one of them says that its segment's transaction index has entries."""
+        try:
+            sizes = self._disk.file_sizes(self.directory)
+        except OSError as error:
+            _log.warning("snapshots not readable", path=str(self.directory), error=str(error))
+            return True
+        for offset in self.offsets:
+            size_bytes = sizes.get(self.path(offset).name, 0)
+            if size_bytes > producer_snapshot.HEADER_BYTES:
+                snapshot = self._decoded(offset)
+                if snapshot is not None and (snapshot.index_checksum or NO_INDEX).size_bytes:
+                    return True
+        return False
+
+    def _decoded(self, offset: int) -> ProducerSnapshot | None:
         path = self.path(offset)
         try:
-            entries, batches = producer_snapshot.decode_all(self._disk.read_file(path))
+            return producer_snapshot.decode_all(self._disk.read_file(path))
         except FileNotFoundError:
             return None
         except (OSError, StoredFormatError) as error:
             _log.warning("producer snapshot ignored", path=str(path), error=str(error))
             return None
+
+    def read(self, offset: int) -> list[Producer] | None:
+        """Return the producers that a snapshot tells of; None: it cannot be used."""
+        snapshot = self._decoded(offset)
+        if snapshot is None:
+            return None
+        entries, batches, _ = snapshot
         earlier: dict[int, list[BatchMetadata]] = {}
         for producer_id, *fields in batches:
             earlier.setdefault(producer_id, []).append(BatchMetadata(*fields))

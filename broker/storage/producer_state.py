@@ -86,7 +86,10 @@ class ProducerAppend:
 class ProducerState:
     """All producers of one log; the event loop owns it."""
 
-    __slots__ = ("first_unstable_offset", "ongoing", "producers", "producers_max", "unreplicated")
+    __slots__ = (
+        "first_unstable_offset", "has_transactions", "ongoing", "producers", "producers_max",
+        "unreplicated",
+    )  # fmt: skip
 
     def __init__(self, producers_max: int = PRODUCERS_MAX) -> None:
         self.producers_max = producers_max
@@ -94,6 +97,8 @@ class ProducerState:
         """By producer id."""
         self.ongoing: dict[int, int] = {}
         """First offset of each open transaction, by producer id; in the order of offsets."""
+        self.has_transactions = False
+        """There may be some in the log: else nobody needs to look for aborted ones."""
         self.unreplicated: list[CompletedTransaction] = []
         """Decided by markers at or above the high watermark."""
         self.first_unstable_offset = INT64_MAX
@@ -155,6 +160,7 @@ class ProducerState:
                 self.make_room()
             self.producers[producer_id] = producer
         if append.completed or len(append.ongoing) != len(self.ongoing):
+            self.has_transactions = True
             self.ongoing = append.ongoing
             self.unreplicated += append.completed
             self._recompute()
@@ -172,6 +178,8 @@ class ProducerState:
 
     def add_loaded(self, producer: Producer) -> None:
         """Take a producer from a snapshot; call `loaded` after the last one."""
+        if producer.coordinator_epoch >= 0 or producer.txn_first_offset >= 0:
+            self.has_transactions = True
         self.producers[producer.producer_id] = producer
 
     def loaded(self) -> None:
@@ -194,6 +202,8 @@ class ProducerState:
         completed = _take(producer, batch, self.ongoing)
         if completed is not None:
             self.unreplicated.append(completed)
+        if self.ongoing or completed is not None:
+            self.has_transactions = True
         return completed
 
     def clear(self) -> None:

@@ -16,7 +16,7 @@ from broker.storage.producer_loader import (
     rebuild_transaction_index,
     reload_producers,
 )
-from protocol.errors import CorruptMessageError, StoredFormatError
+from protocol.errors import CorruptMessageError, StorageError, StoredFormatError
 from protocol.record_batch_header import HEADER_BYTES, BatchHeader, parse_header
 
 if TYPE_CHECKING:
@@ -35,10 +35,11 @@ ENTRIES_COMPARED: Final = 500
 class ProducerUpkeep:
     """Of one log."""
 
-    __slots__ = ("_context", "_log")
+    __slots__ = ("_context", "_has_looked", "_log")
 
     def __init__(self, log: PartitionLog, context: LogContext) -> None:
         self._log, self._context = log, context
+        self._has_looked = False
 
     # --- the end of the log -------------------------------------------------------------------
 
@@ -69,6 +70,18 @@ class ProducerUpkeep:
             log_end_offset=end_offset, high_watermark=min(log.high_watermark, end_offset),
         )  # fmt: skip
 
+    def write_snapshot(self) -> None:
+        """Write the snapshot at LEO: the log was rolled there, or is being closed."""
+        log = self._log
+        ending = log.segments.floor(log.log_end_offset - 1)
+        if log.producers.has_transactions and ending is not None:
+            try:
+                self.trusted_index(ending)  # its checksum must not bless what is wrong
+            except StorageError as error:
+                _log.warning("producer snapshot not written", error=str(error))
+                return
+        log.snapshots.write(log.log_end_offset, log.producers, log.segments)
+
     # --- the start ----------------------------------------------------------------------------
 
     def log_start_moved(self) -> None:
@@ -79,6 +92,17 @@ class ProducerUpkeep:
         log.watermark.update_last_stable()
 
     # --- transaction indexes ------------------------------------------------------------------
+
+    def has_transactions(self) -> bool:
+        """Whether there may be aborted transactions in the log: else nobody need look for them.
+
+        A producer with a marker tells, or an index file; where both are gone, the snapshots do.
+        """
+        log = self._log
+        if not (log.producers.has_transactions or self._has_looked):
+            self._has_looked = True
+            log.producers.has_transactions = log.snapshots.tell_of_transactions()
+        return log.producers.has_transactions
 
     def trusted_index(self, segment: LogSegment) -> TransactionIndex:
         """Return a segment's transaction index, checked; one that is wrong is built anew.
@@ -93,11 +117,9 @@ class ProducerUpkeep:
         following = log.segments.higher(segment.base_offset)
         end_offset = log.log_end_offset if following is None else following.base_offset
         try:
-            index.check(segment.base_offset, end_offset)
-            for number, entry in enumerate(index.entries()):
-                if number >= ENTRIES_COMPARED:
-                    break
-                self._compare(entry, segment)
+            if segment.size_bytes:
+                index.check(segment.base_offset, end_offset)
+                self._check_index(segment, end_offset)
             index.is_trusted = True
         except StoredFormatError as error:
             _log.warning("transaction index wrong", path=str(index.path), error=str(error))
@@ -106,6 +128,27 @@ class ProducerUpkeep:
                     self._context, log.snapshots, log.segments, log.config, segment, end_offset
                 )
         return index
+
+    def _check_index(self, segment: LogSegment, end_offset: int) -> None:
+        """Hold an index against its checksum; where there is none, against the batches.
+
+        Raises:
+            StoredFormatError: it is wrong, or nothing says that it is right.
+        """
+        index = segment.transaction_index
+        snapshot = self._log.snapshots.in_segment(segment.base_offset, end_offset)
+        if snapshot is None:
+            raise StoredFormatError("transaction index: there is no snapshot with its checksum")
+        known = snapshot.index_checksum
+        if known is not None:
+            is_there = index.size_bytes >= known.size_bytes
+            if not is_there or index.checksum(known.size_bytes) != known:
+                raise StoredFormatError("transaction index: not what the snapshot says")
+            return
+        for number, entry in enumerate(index.entries()):  # one of Kafka's
+            if number >= ENTRIES_COMPARED:
+                break
+            self._compare(entry, segment)
 
     def _compare(self, entry: AbortedTransaction, segment: LogSegment) -> None:
         """Hold an entry against the marker, and the first batch, that it names.

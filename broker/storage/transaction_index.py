@@ -2,8 +2,8 @@
 
 Most segments have none, and then no file. An entry is written before the marker's batch is, so that
 a disk that refuses it refuses the marker; recovery builds the index of each segment that it checks
-anew. The file has no checksum: what stands in it is held against the rules, and by the reader
-against the batches that it names, before it is believed.
+anew. The file has no checksum: the producer snapshot at the segment's end has it. Where that does
+not say, as in Kafka's, entries are held against the rules, and the batches that they name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.storage.disk import replace_file, storage_errors, write_whole
+from protocol.checksum import crc32c
 from protocol.errors import StorageError, StoredFormatError
+from protocol.stored.producer_snapshot import NO_INDEX, IndexChecksum
 from protocol.stored.transaction_index import (
     ENTRY,
     ENTRY_BYTES,
@@ -95,6 +97,19 @@ class TransactionIndex:
                 raise StoredFormatError("transaction index: the file has become shorter")
             yield from decode(data)
             position += size
+
+    def checksum(self, size_bytes: int | None = None) -> IndexChecksum:
+        """Return size and checksum of all entries, or of the first `size_bytes`.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        size_bytes = self.size_bytes if size_bytes is None else size_bytes
+        if not size_bytes:
+            return NO_INDEX
+        with storage_errors("read", self.path):
+            data = self._handles.get(self.path).read(size_bytes, 0)
+        return IndexChecksum(len(data), crc32c(data))
 
     def check(self, base_offset: int, end_offset: int) -> None:
         """Hold every entry against what one of this segment must be.

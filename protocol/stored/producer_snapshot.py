@@ -22,15 +22,16 @@ version 1), big-endian:
 The checksum is CRC-32C of all bytes after it. The last batch of a producer covers the offsets
 last_offset - offset_delta to last_offset.
 
-Tidelog may write more behind the entries, inside the checksum, where Kafka's readers look no more:
-the batches of these producers that were before their last ones, up to four each. A producer has
-up to five requests under way; after a stop Kafka knows the last one only, and takes a repetition of
-those before it for a gap.
+Tidelog may write more behind the entries, inside the checksum, where Kafka's readers look no more.
+First, size and CRC-32C of the transaction index of the segment that ends at this offset, for that
+file has no checksum of its own. Then the batches of these producers that were before their last
+ones, up to four each: a producer has up to five requests under way; after a stop Kafka knows the
+last one only, and takes a repetition of those before it for a gap. If there is neither, nothing.
 
-    0          4           8
-    +----------+-----------+----------------------+
-    |magic TLpb| count i32 | batch 1 ... batch n  |
-    +----------+-----------+----------------------+
+    0          4               8             12          16
+    +----------+---------------+-------------+-----------+----------------------+
+    |magic TLpb|index_bytes i32|index_crc u32| count i32 | batch 1 ... batch n  |
+    +----------+---------------+-------------+-----------+----------------------+
 
     a batch, 32 bytes, oldest first for each producer
     0               8                 12              20               24             32
@@ -59,10 +60,10 @@ ENTRY: Final = struct.Struct(">qhiqiqiq")
 ENTRY_BYTES: Final = 46
 assert ENTRY.size == ENTRY_BYTES, "the picture above and the struct disagree"
 
-EARLIER_MAGIC: Final = b"TLpb"
-EARLIER_HEADER: Final = struct.Struct(">4si")
-EARLIER_HEADER_BYTES: Final = 8
-assert EARLIER_HEADER.size == EARLIER_HEADER_BYTES, "the picture above and the struct disagree"
+MORE_MAGIC: Final = b"TLpb"
+MORE_HEADER: Final = struct.Struct(">4siIi")
+MORE_HEADER_BYTES: Final = 16
+assert MORE_HEADER.size == MORE_HEADER_BYTES, "the picture above and the struct disagree"
 
 EARLIER_BATCH: Final = struct.Struct(">qiqiq")
 EARLIER_BATCH_BYTES: Final = 32
@@ -89,6 +90,14 @@ class ProducerEntry(NamedTuple):
     """Where its open transaction began; -1 if none is open."""
 
 
+class IndexChecksum(NamedTuple):
+    """What a transaction index had in it."""
+
+    size_bytes: int
+    crc: int
+    """CRC-32C."""
+
+
 class EarlierBatch(NamedTuple):
     """A batch of a producer before its last one; its fields stand in the file in this order."""
 
@@ -100,11 +109,27 @@ class EarlierBatch(NamedTuple):
     """Milliseconds, the largest in the batch."""
 
 
-def encode(entries: Sequence[ProducerEntry], earlier: Sequence[EarlierBatch] = ()) -> bytes:
-    """Return the file's bytes; without earlier batches they are Kafka's, to the last one."""
+class ProducerSnapshot(NamedTuple):
+    """All that a file says."""
+
+    entries: list[ProducerEntry]
+    earlier: list[EarlierBatch]
+    index_checksum: IndexChecksum | None
+    """None: it does not say."""
+
+
+NO_INDEX: Final = IndexChecksum(0, 0)
+
+
+def encode(
+    entries: Sequence[ProducerEntry],
+    earlier: Sequence[EarlierBatch] = (),
+    index: IndexChecksum = NO_INDEX,
+) -> bytes:
+    """Return the file's bytes; without earlier batches and an index they are Kafka's."""
     parts = [_COUNT.pack(len(entries)), *(ENTRY.pack(*entry) for entry in entries)]
-    if earlier:
-        parts.append(EARLIER_HEADER.pack(EARLIER_MAGIC, len(earlier)))
+    if earlier or index.size_bytes:
+        parts.append(MORE_HEADER.pack(MORE_MAGIC, *index, len(earlier)))
         parts += [EARLIER_BATCH.pack(*batch) for batch in earlier]
     checked = b"".join(parts)
     return HEADER.pack(VERSION, crc32c(checked), 0)[:_CHECKED_FROM] + checked
@@ -112,11 +137,11 @@ def encode(entries: Sequence[ProducerEntry], earlier: Sequence[EarlierBatch] = (
 
 def decode(data: Buffer) -> list[ProducerEntry]:
     """Return the entries, in the file's order; errors as `decode_all`."""
-    return decode_all(data)[0]
+    return decode_all(data).entries
 
 
-def decode_all(data: Buffer) -> tuple[list[ProducerEntry], list[EarlierBatch]]:
-    """Return the entries and the earlier batches, in the file's order.
+def decode_all(data: Buffer) -> ProducerSnapshot:
+    """Return all there is, in the file's order.
 
     Raises:
         StoredFormatError: another version, a checksum that does not match, a count that is not the
@@ -136,16 +161,14 @@ def decode_all(data: Buffer) -> tuple[list[ProducerEntry], list[EarlierBatch]]:
     entries = [ProducerEntry(*fields) for fields in ENTRY.iter_unpack(view[HEADER_BYTES:end])]
     if len({entry.producer_id for entry in entries}) != count:
         raise StoredFormatError("producer snapshot: one producer stands there twice")
-    return entries, _decode_earlier(view[end:])
-
-
-def _decode_earlier(view: memoryview) -> list[EarlierBatch]:
-    if not view:
-        return []
-    if len(view) < EARLIER_HEADER_BYTES:
-        raise StoredFormatError(f"producer snapshot: {len(view)} bytes behind the entries")
-    magic, count = EARLIER_HEADER.unpack_from(view)
-    if magic != EARLIER_MAGIC or len(view) != EARLIER_HEADER_BYTES + count * EARLIER_BATCH_BYTES:
-        raise StoredFormatError(f"producer snapshot: {len(view)} bytes behind the entries")
-    body = view[EARLIER_HEADER_BYTES:]
-    return [EarlierBatch(*fields) for fields in EARLIER_BATCH.iter_unpack(body)]
+    more = view[end:]
+    if not more:
+        return ProducerSnapshot(entries, [], None)
+    if len(more) < MORE_HEADER_BYTES:
+        raise StoredFormatError(f"producer snapshot: {len(more)} bytes behind the entries")
+    magic, index_bytes, index_crc, count = MORE_HEADER.unpack_from(more)
+    if magic != MORE_MAGIC or len(more) != MORE_HEADER_BYTES + count * EARLIER_BATCH_BYTES:
+        raise StoredFormatError(f"producer snapshot: {len(more)} bytes behind the entries")
+    batches = EARLIER_BATCH.iter_unpack(more[MORE_HEADER_BYTES:])
+    earlier = [EarlierBatch(*fields) for fields in batches]
+    return ProducerSnapshot(entries, earlier, IndexChecksum(index_bytes, index_crc))

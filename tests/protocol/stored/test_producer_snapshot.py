@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from protocol.checksum import crc32c
 from protocol.errors import StoredFormatError
-from protocol.stored.producer_snapshot import ENTRY_BYTES, ProducerEntry, decode, encode
+from protocol.stored.producer_snapshot import (
+    EARLIER_BATCH_BYTES,
+    ENTRY_BYTES,
+    MORE_HEADER_BYTES,
+    EarlierBatch,
+    IndexChecksum,
+    ProducerEntry,
+    decode,
+    decode_all,
+    encode,
+)
 from tests.support.damage import any_bytes, error_of
 
 # As Apache Kafka 4.3.0 wrote it, and what its DumpLogSegments printed.
@@ -118,3 +128,37 @@ def test_given_any_bytes_when_decoded_then_entries_or_our_error(data: bytes) -> 
         error = error_of(decode, candidate)
 
         assert error is None or isinstance(error, StoredFormatError)
+
+
+EARLIER = st.lists(st.builds(EarlierBatch, I64, I32, I64, I32, I64), max_size=5)
+
+
+@given(
+    entries=ENTRIES, earlier=EARLIER, size=st.integers(0, 2**31 - 1), crc=st.integers(0, 2**32 - 1)
+)
+def test_given_more_than_kafka_writes_when_decoded_then_kafkas_part_is_what_it_was(
+    entries, earlier, size, crc
+):
+    data = encode(entries, earlier, IndexChecksum(size, crc))
+
+    assert decode(data) == entries
+    found = decode_all(data)
+    assert (found.entries, found.earlier) == (entries, earlier)
+    if earlier or size:
+        assert found.index_checksum == (size, crc)
+        more = MORE_HEADER_BYTES + len(earlier) * EARLIER_BATCH_BYTES
+        kafkas = with_right_checksum(data[:-more])
+        assert kafkas == encode(entries)
+    else:
+        assert found.index_checksum is None
+        assert data == encode(entries)
+
+
+@pytest.mark.parametrize("more", [b"TLpb", b"XXpb" + bytes(12), b"TLpb" + bytes(11) + b"\1", b"x"])
+def test_given_something_else_behind_the_entries_when_decoded_then_it_is_refused(
+    more: bytes,
+) -> None:
+    data = with_right_checksum(KAFKAS + more)
+
+    with pytest.raises(StoredFormatError):
+        decode(data)
