@@ -225,7 +225,7 @@ class Broker:
             raise StartError(ExitCode.LISTEN, str(error)) from error
         admission = self._admission
         self.metrics.connections_open = lambda: admission.connections
-        self.metrics.receive_buffer_bytes = lambda: admission.buffers.bytes_out
+        self.metrics.receive_buffer_bytes = lambda: admission.buffers.held_bytes
         self._listener = Listener(
             "native", sockets, api.session, admission, self.metrics, self.manager.spare_files
         )

@@ -26,6 +26,8 @@ class BufferPool:
     """Hands out buffers up to a bound on the bytes out at one time, over all connections.
 
     Who does not get one waits (`when_free`) with its connection paused: back-pressure, no loss.
+    What connections carry from read to read counts as well; while all is used up (`is_full`), they
+    read little at a time, so that thousands that are paused do not hold a full read each.
     """
 
     def __init__(self, bytes_out_max: int, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
@@ -34,6 +36,26 @@ class BufferPool:
         self._kept_bytes = 0
         self._waiting: deque[Callable[[], None]] = deque()
         self.bytes_out = 0
+        self.carried_bytes = 0
+        """Read, and not handled yet: cut frames, and what waits for a pause to end."""
+        self.is_full = False
+        """No memory is left; looked at before each read."""
+
+    def carry(self, size_bytes: int) -> None:
+        """Note that a connection keeps so many bytes; below zero: that it keeps them no more.
+
+        Nobody is woken: who waits is one of those, and while anybody does a buffer is out.
+        """
+        self.carried_bytes += size_bytes
+        self._changed()
+
+    @property
+    def held_bytes(self) -> int:
+        """Of frames on their way, in buffers and carried."""
+        return self.bytes_out + self.carried_bytes
+
+    def _changed(self) -> None:
+        self.is_full = self.bytes_out + self.carried_bytes >= self._bytes_out_max
 
     def take(self, size_bytes: int) -> FrameBuffer | None:
         """Return a buffer of at least `size_bytes`, or None when too much is out already.
@@ -41,7 +63,7 @@ class BufferPool:
         One buffer is always granted when none is out, so that the largest frame gets through.
         """
         capacity = max(SMALLEST_BYTES, 1 << (size_bytes - 1).bit_length())
-        if self.bytes_out and self.bytes_out + capacity > self._bytes_out_max:
+        if self.bytes_out and self.held_bytes + capacity > self._bytes_out_max:
             return None
         free = self._free.get(capacity)
         if free:
@@ -50,12 +72,14 @@ class BufferPool:
         else:
             buffer = _fresh(capacity)  # where this fails nothing has been counted yet
         self.bytes_out += capacity
+        self._changed()
         return buffer
 
     def give_back(self, buffer: FrameBuffer) -> None:
         """Take a buffer back; nobody may hold a view of it any more."""
         capacity = len(buffer)
         self.bytes_out -= capacity
+        self._changed()
         if self._kept_bytes + capacity <= self._kept_bytes_max:
             self._kept_bytes += capacity
             self._free.setdefault(capacity, []).append(buffer)

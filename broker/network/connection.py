@@ -33,6 +33,8 @@ log = structlog.get_logger("tidelog.network")
 LENGTH: Final = struct.Struct(">i")
 CARRIED_BYTES_MAX: Final = 16 * 1024
 """A cut frame longer than this gets a buffer of its own instead of being copied along."""
+SCARCE_READ_BYTES: Final = 4 * 1024
+"""What a read may bring while the memory for frames is used up."""
 FRAME_RATE_MIN: Final = 32 * 1024
 """Bytes a second below which a frame counts as withheld."""
 TURN_S: Final = 0.004
@@ -99,11 +101,11 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._large is not None:
             return self._large.room
-        carry = self._carry
-        if carry:
+        carry, is_full = self._carry, self._admission.buffers.is_full
+        if carry or is_full:
             view = self._receive.view
             view[: len(carry)] = carry
-            return view[len(carry) :]
+            return view[len(carry) : len(carry) + SCARCE_READ_BYTES if is_full else None]
         return self._receive.after_large if self._last_frame_was_large else self._receive.view
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -112,10 +114,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._large.fill(nbytes):
                 self._handle_large_frame(self._large)
         else:
-            if self._carry:
-                nbytes += len(self._carry)
-                self._carry = b""
-            self._handle_frames(nbytes)
+            self._handle_frames(nbytes + len(self._taken_carry()) if self._carry else nbytes)
         if self._responses.out:
             self._write_out()
 
@@ -130,12 +129,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._large is not None:
             self._large.give_back()
         self._responses.abandon()
-        self._carry, self._large, self._transport, self._handler = b"", None, None, None
+        self._taken_carry()
+        self._large = self._transport = self._handler = None
         self._on_lost(self)
 
     def pause_writing(self) -> None:
         self._write_paused = True
-        self._pause_reading()
+        self.pause_reading()
 
     def resume_writing(self) -> None:
         self._write_paused = False
@@ -197,6 +197,7 @@ class Connection(asyncio.BufferedProtocol):
             self._frame_deadline_s = 0.0
         if position < end:
             self._carry = bytes(self._receive.view[position:end])
+            self._admission.buffers.carry(end - position)
             if not self._frame_deadline_s:
                 self._set_frame_deadline(0)
         if self._quota is not None and frames:
@@ -204,11 +205,16 @@ class Connection(asyncio.BufferedProtocol):
         if end == RECEIVE_BYTES:  # libuv reads on as long as reads are full and nobody stops it
             self._end_turn()
 
+    def _taken_carry(self) -> bytes:
+        """Return what was carried; nothing is from now on."""
+        carry, self._carry = self._carry, b""
+        self._admission.buffers.carry(-len(carry))
+        return carry
+
     def _set_frame_deadline(self, size: int) -> None:
         """Say when a frame of `size` bytes that has begun must be whole."""
-        admission = self._admission
-        allowed_s = admission.limits.frame_timeout_s + size / FRAME_RATE_MIN
-        self._frame_deadline_s = admission.now_s + allowed_s
+        allowed_s = self._admission.limits.frame_timeout_s + size / FRAME_RATE_MIN
+        self._frame_deadline_s = self._admission.now_s + allowed_s
 
     def _take_answer(self, answer: Answer) -> bool:
         """Queue or put out one answer; return True when no further frame may be handled now."""
@@ -217,9 +223,9 @@ class Connection(asyncio.BufferedProtocol):
         if pending is not None:
             pending.attach(self)
             if pending.pauses_reading:
-                self._pause_reading()
+                self.pause_reading()
         if responses.is_full:
-            self._pause_reading()
+            self.pause_reading()
         if responses.has_large_parts:  # the transport says at once whether it has taken enough
             self._write_out()
         return self.is_reading_paused or self.close_reason is not None
@@ -235,7 +241,7 @@ class Connection(asyncio.BufferedProtocol):
             if not self._waits_for_memory:
                 self._waits_for_memory = True
                 self._admission.buffers.when_free(self._memory_came_back)
-            self._pause_reading()
+            self.pause_reading()
             return position
         self._large = LargeFrame(self._admission.buffers, buffer, size)
         self._large.copy(self._receive.view[body_start:end])
@@ -294,7 +300,8 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- pauses -----------------------------------------------------------------------------
 
-    def _pause_reading(self) -> None:
+    def pause_reading(self) -> None:
+        """Handle no further frame for now."""
         if not self.is_reading_paused and self._transport is not None:
             self.is_reading_paused = True
             self._transport.pause_reading()
@@ -308,7 +315,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._large is not None:
             self._set_frame_deadline(self._large.size_bytes)
         elif self._carry:
-            carry, self._carry = self._carry, b""
+            carry = self._taken_carry()
             self._receive.view[: len(carry)] = carry
             self._handle_frames(len(carry))
             if self._responses.out:
@@ -325,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _end_turn(self) -> None:
         """Leave the rest of what came, and what is still to be read, to the loop's next turn."""
-        self._pause_reading()
+        self.pause_reading()
         self._loop.call_soon(self._continue)
 
     def _memory_came_back(self) -> None:
@@ -340,7 +347,7 @@ class Connection(asyncio.BufferedProtocol):
     def _throttle(self, wait_s: float) -> None:
         if wait_s > 0:
             self._throttled = True
-            self._pause_reading()
+            self.pause_reading()
             self._loop.call_later(wait_s, self._throttle_over)
 
     def _throttle_over(self) -> None:
@@ -352,14 +359,8 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_idle(self) -> bool:
         """True when nothing of this connection is under way but perhaps bytes not yet read."""
-        transport = self._transport
-        return not self._responses.waiting and (
-            transport is None or transport.get_write_buffer_size() == 0
-        )
-
-    def stop_reading(self) -> None:
-        """Handle no further frame: the broker is draining."""
-        self._pause_reading()
+        unsent = self._transport is not None and self._transport.get_write_buffer_size()
+        return not self._responses.waiting and not unsent
 
     def overdue(self, now_s: float) -> str | None:
         """Return why the connection should be closed for its slowness, or None."""

@@ -100,7 +100,7 @@ class Listener:
         if self._acceptor is not None:
             self._acceptor.stop()
         for connection in self.connections:
-            connection.stop_reading()
+            connection.pause_reading()
 
     async def drain(self, deadline_s: float) -> int:
         """Wait until every answer under way has left, then close all connections.

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.network.answers import Answer, PendingResponse
+from broker.network.connection import SCARCE_READ_BYTES
 from broker.network.limits import Admission, ConnectionLimits
 from tests.support.network import ConnectionUnderTest, framed
 
@@ -351,3 +352,48 @@ def test_given_an_answer_that_was_sent_when_its_maker_lives_on_then_it_keeps_no_
     assert under_test.written == bytes(100_000)
     assert pending.answer is None
     assert pending.on_abandoned is None  # a cycle would wait for the garbage collector
+
+
+def test_given_paused_connections_when_each_carries_a_read_then_reads_get_small() -> None:
+    """10,000 paused connections with a whole read each would be 2.5 GB beside the bound."""
+    admission = Admission(ConnectionLimits(in_flight_bytes_max=400_000))
+    paused = [
+        ConnectionUnderTest(lambda body: PendingResponse(pauses_reading=True), admission=admission)
+        for _ in range(20)
+    ]
+
+    for each in paused:
+        room = len(each.connection.get_buffer(-1))
+        each.receive(framed(*[b"x" * 996] * (min(room, 200_000) // 1_000)))
+    held_bytes = admission.buffers.carried_bytes
+    for each in paused:
+        each.connection.connection_lost(None)
+
+    assert 400_000 <= held_bytes < 400_000 + 20 * (SCARCE_READ_BYTES + 200_000 // 20)
+    assert admission.buffers.carried_bytes == 0
+    assert not admission.buffers.is_full
+
+
+def test_given_carried_bytes_when_memory_is_asked_for_then_they_count() -> None:
+    admission = Admission(ConnectionLimits(in_flight_bytes_max=300_000))
+    first = admission.buffers.take(60_000)
+    admission.buffers.carry(250_000)
+
+    refused = admission.buffers.take(60_000)
+    admission.buffers.carry(-250_000)
+    granted = admission.buffers.take(60_000)
+
+    assert (first is None, refused, granted is None) == (False, None, False)
+
+
+def test_given_little_memory_when_frames_come_in_small_reads_then_each_is_handled_once() -> None:
+    admission = Admission(ConnectionLimits(in_flight_bytes_max=100_000))
+    connection = ConnectionUnderTest(lambda body: b"<%d>" % len(body), admission=admission)
+    admission.buffers.carry(100_000)  # of others
+    bodies = [bytes([65 + number]) * (number * 997 % 9_000 + 2) for number in range(20)]
+
+    connection.receive(framed(*bodies))
+
+    assert connection.handler.frames == bodies
+    assert connection.transport.written == b"".join(b"<%d>" % len(body) for body in bodies)
+    assert admission.buffers.carried_bytes == 100_000
