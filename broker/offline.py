@@ -5,6 +5,7 @@ One of the two doors through which `tidelog` enters `broker` (the other is `daem
     load(file, environment=..., settings=...)   a configuration and where each value came from
     all_keys(), value_at(config, path), ...     its keys, for `config print`
     verify_directory(directory)                 a finding for each file: every CRC, offsets, indexes
+    plan_repairs(directory)                     what can be done about what is found; and does it
     log_bytes(directory)                        how much of it there is to read
     dump_segment(path)                          batches, records, index entries of one file
     explain_stopped(directories, topic, ...)    why each segment is kept, or when it goes
@@ -37,6 +38,7 @@ from broker.stopped.kafka_import import (
     check_import,
     plan_import,
 )
+from broker.stopped.repair import Repair, RepairPlan, plan_repairs
 from broker.stopped.segment_dump import (
     Dumped,
     DumpedBatch,
@@ -75,6 +77,8 @@ __all__ = [
     "PartitionToImport",
     "Problem",
     "ProducerEntry",
+    "Repair",
+    "RepairPlan",
     "SegmentExplanation",
     "Severity",
     "Source",
@@ -94,6 +98,7 @@ __all__ = [
     "log_setup",
     "partition_directories",
     "plan_import",
+    "plan_repairs",
     "toml_text",
     "value_at",
     "verify_directory",

@@ -63,7 +63,6 @@ class OffsetIndexCheck:
     def __init__(self, path: Path, base_offset: int) -> None:
         self.path, self.problems = path, Problems()
         data = path.read_bytes()
-        self._size_bytes = len(data)
         self._entries: list[OffsetIndexEntry] = _decoded(
             data, base_offset, decode_offset_index, OFFSET_INDEX_ENTRY_BYTES, self.problems
         )
@@ -89,7 +88,7 @@ class OffsetIndexCheck:
         return _finding(
             self.path,
             "index",
-            self._size_bytes,
+            OFFSET_INDEX_ENTRY_BYTES,
             [one.offset for one in self._entries],
             self.problems,
         )
@@ -112,7 +111,6 @@ class TimeIndexCheck:
     def __init__(self, path: Path, base_offset: int) -> None:
         self.path, self.problems = path, Problems()
         data = path.read_bytes()
-        self._size_bytes = len(data)
         self._entries: list[TimeIndexEntry] = _decoded(
             data, base_offset, decode_time_index, TIME_INDEX_ENTRY_BYTES, self.problems
         )
@@ -136,7 +134,7 @@ class TimeIndexCheck:
         return _finding(
             self.path,
             "timeindex",
-            self._size_bytes,
+            TIME_INDEX_ENTRY_BYTES,
             [one.offset for one in self._entries],
             self.problems,
         )
@@ -178,12 +176,12 @@ def _decoded(
 
 
 def _finding(
-    path: Path, kind: str, size_bytes: int, offsets: list[int], problems: Problems
+    path: Path, kind: str, entry_bytes: int, offsets: list[int], problems: Problems
 ) -> FileFinding:
     return FileFinding(
         path=path,
         kind=kind,
-        size_bytes=size_bytes,
+        size_bytes=len(offsets) * entry_bytes,  # an active index is preallocated: zeros are nothing
         entry_count=len(offsets),
         record_count=0,
         first_offset=offsets[0] if offsets else None,

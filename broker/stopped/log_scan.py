@@ -2,7 +2,7 @@
 
 Record batches and legacy entries may follow one another in one file. After an entry whose length is
 believable the scan goes on behind it, whatever is wrong inside; where no length can be believed it
-ends, for nothing tells where the next entry would begin.
+goes on with the next record batch that is sound.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from protocol.legacy_message_set import (
 from protocol.limits import INT32_MAX
 from protocol.record import Record
 from protocol.record_batch import check_batch, iterate_records
-from protocol.record_batch_header import LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, parse_header
+from protocol.record_batch_header import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+    BatchHeader,
+    parse_header,
+)
+from protocol.stored.file_names import parse_file_name
 
 WINDOW_BYTES: Final = 1024 * 1024
 HEADER_BYTES_MAX: Final = 64
@@ -40,7 +48,7 @@ class ScannedEntry:
 
     position: int
     size_bytes: int
-    """Whole; where no length can be believed, up to the end of the file."""
+    """Whole; where no length can be believed, up to the next sound batch or the end of the file."""
     header: Header | None
     """None where it cannot be parsed."""
     data: bytes
@@ -97,6 +105,8 @@ class LogScan:
         self._file = path.open("rb", buffering=0)
         self.size_bytes = os.fstat(self._file.fileno()).st_size
         self._window, self._window_position = b"", 0
+        name = parse_file_name(path.name)
+        self._base_offset = 0 if name is None else int(name.base_offset)
 
     def close(self) -> None:
         self._file.close()
@@ -131,6 +141,9 @@ class LogScan:
         if header.size_bytes > left:
             missing = header.size_bytes - left
             text = f"the file ends inside it, {missing} bytes are missing"
+            after = self._sound_after(position)
+            if after < self.size_bytes:  # then its length is wrong
+                return ScannedEntry(position, after - position, None, b"", text)
             return ScannedEntry(position, left, header, b"", text, is_cut=True)
         data = self._read(header.size_bytes, position)
         problem = ""
@@ -145,14 +158,41 @@ class LogScan:
 
     def _unreadable(self, position: int, head: bytes, reason: str) -> ScannedEntry:
         """Return an entry without a header: as long as its size field says, if that leads to
-        another entry or to the end exactly; else up to the end of the file."""
+        another entry or to the end exactly; else up to the next sound batch, or to the end."""
         left = self.size_bytes - position
         size = LOG_OVERHEAD_BYTES + int.from_bytes(head[8:12], "big", signed=True)
         if LOG_OVERHEAD_BYTES < size <= min(left, INT32_MAX) and self._starts_entry(
             position + size
         ):
             return ScannedEntry(position, size, None, b"", reason)
-        return ScannedEntry(position, left, None, b"", reason)
+        return ScannedEntry(position, self._sound_after(position) - position, None, b"", reason)
+
+    def _sound_after(self, position: int) -> int:
+        """Return where the next sound record batch begins; the end of the file if there is none."""
+        position += 1
+        while position + HEADER_BYTES <= self.size_bytes:
+            window = self._read(min(WINDOW_BYTES, self.size_bytes - position), position)
+            index = window.find(MAGIC, MAGIC_POSITION)
+            while index >= 0:
+                start = position + index - MAGIC_POSITION
+                if self._is_sound(start):
+                    return start
+                index = window.find(MAGIC, index + 1)
+            position += max(len(window) - MAGIC_POSITION, 1)
+        return self.size_bytes
+
+    def _is_sound(self, position: int) -> bool:
+        if position + HEADER_BYTES > self.size_bytes:
+            return False
+        try:
+            header = parse_header(self._read(HEADER_BYTES, position))
+            is_of_this_file = 0 <= header.base_offset - self._base_offset <= INT32_MAX
+            if not is_of_this_file or header.size_bytes > self.size_bytes - position:
+                return False
+            check_batch(self._read(header.size_bytes, position))
+        except CorruptMessageError:
+            return False
+        return True
 
     def _starts_entry(self, position: int) -> bool:
         if position == self.size_bytes:

@@ -8,6 +8,7 @@ from typing import Final
 
 from broker.stopped.findings import FileFinding, Problem, Severity
 from protocol.errors import TidelogError
+from protocol.identifiers import TopicPartition
 from protocol.stored import (
     checkpoint,
     clean_shutdown,
@@ -79,3 +80,11 @@ def durable_offsets_of(data_directory: Path) -> dict[tuple[bytes, int], int]:
         key = (slot.topic_id.bytes, slot.partition)
         found[key] = max(slot.durable_offset, found.get(key, 0))
     return found
+
+
+def offsets_in(path: Path) -> dict[TopicPartition, int]:
+    """Return what an offset checkpoint says; nothing where it cannot be read."""
+    try:
+        return checkpoint.offset_checkpoint_decode(path.read_bytes())
+    except (OSError, TidelogError):
+        return {}

@@ -11,12 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from broker.stopped.findings import FileFinding, Problem, Severity
 from broker.stopped.index_checks import OffsetIndexCheck, Problems, TimeIndexCheck
 from broker.stopped.log_scan import LogScan, ScannedEntry
 from broker.stopped.running import refuse_running
-from broker.stopped.small_files import durable_offsets_of, small_file_finding
+from broker.stopped.small_files import durable_offsets_of, offsets_in, small_file_finding
+from broker.storage.quarantine import REPORT_SUFFIX, read_report
 from protocol.errors import DataDirectoryError, TidelogError
+from protocol.identifiers import Offset
 from protocol.limits import SEGMENT_OFFSET_SPAN_MAX
 from protocol.stored import file_names, partition_metadata
 from protocol.stored.file_names import DirectoryState, SegmentFileName, parse_file_name
@@ -87,8 +91,14 @@ def _verified(
             if path.is_file() and (finding := small_file_finding(path)) is not None:
                 yield finding
     durable = durable_offsets_of(data_directory)
+    recovery_points = offsets_in(data_directory / file_names.RECOVERY_POINT_CHECKPOINT)
     for partition in partitions:
-        verification = _PartitionVerification(partition, durable, decode_records, on_bytes)
+        promised = durable_offset_of(partition, durable)
+        if promised == NOTHING_KNOWN:  # as a start does
+            name = file_names.parse_directory_name(partition.resolve().name)
+            if name is not None:
+                promised = recovery_points.get(name.topic_partition, NOTHING_KNOWN)
+        verification = _PartitionVerification(partition, promised, decode_records, on_bytes)
         yield from verification.findings()
 
 
@@ -98,30 +108,51 @@ class _PartitionVerification:
     def __init__(
         self,
         directory: Path,
-        durable: Mapping[tuple[bytes, int], int],
+        durable_offset: int,
         decode_records: bool,
         on_bytes: OnBytes,
     ) -> None:
         self._directory, self._decode_records = directory, decode_records
         self._on_bytes = on_bytes
         self._paths = sorted(path for path in directory.iterdir() if path.is_file())
-        self._durable_offset = _durable_offset(directory, durable)
+        self._durable_offset = durable_offset
 
     def findings(self) -> Iterator[FileFinding]:
         names = [(parse_file_name(path.name), path) for path in self._paths]
         logs = [(name.base_offset, path) for name, path in names if name and _is_current_log(name)]
+        gaps: list[tuple[int, int]] = []
         for number, (base_offset, path) in enumerate(logs):
             is_last = number == len(logs) - 1
             next_base_offset = None if is_last else logs[number + 1][0]
-            yield from self._log_findings(path, base_offset, next_base_offset)
+            for finding in self._log_findings(path, base_offset, next_base_offset):
+                yield finding
+                if finding.kind == "log" and next_base_offset is not None:
+                    gaps.append((_end(finding, base_offset), next_base_offset))
         bases = {base_offset for base_offset, _ in logs}
+        yield from self._other_findings(names, bases, [each for each in gaps if each[0] < each[1]])
+
+    def _other_findings(
+        self,
+        names: list[tuple[SegmentFileName | None, Path]],
+        bases: set[Offset],
+        gaps: list[tuple[int, int]],
+    ) -> Iterator[FileFinding]:
+        """Yield what is to be said of all files but logs and their indexes.
+
+        Args:
+            gaps: First and next offset of what no segment has; the cleaner may have left them.
+        """
         for name, path in names:
-            if name is None:
+            if path.name.endswith(REPORT_SUFFIX):
+                finding: FileFinding | None = _report_finding(path, gaps)
+            elif path.name.endswith(file_names.QUARANTINE_SUFFIX):
+                finding = _note(path, "quarantine", "a copy of bytes that were bad, or cut off")
+            elif name is None:
                 finding = small_file_finding(path)
             elif name.state:
                 finding = _note(path, "leftover", "a leftover that the next start removes or uses")
             elif name.suffix in _INDEX_SUFFIXES and name.base_offset not in bases:
-                finding = _note(path, name.suffix[1:], "an index without a log")
+                finding = _orphan_finding(path, name, gaps)
             elif name.suffix in (file_names.SNAPSHOT_SUFFIX, file_names.TRANSACTION_INDEX_SUFFIX):
                 finding = small_file_finding(path)
             else:
@@ -253,6 +284,32 @@ class _LogCheck:
         self._records += count
 
 
+def _end(log: FileFinding, base_offset: int) -> int:
+    return base_offset if log.last_offset is None else log.last_offset + 1
+
+
+def _orphan_finding(path: Path, name: SegmentFileName, gaps: list[tuple[int, int]]) -> FileFinding:
+    """Return the finding of an index whose log is not there: in a gap, there was one."""
+    for first, end in gaps:
+        if first <= name.base_offset < end:
+            text = f"its log is missing, with offsets {first} to {end - 1}"
+            return _finding(path, name.suffix[1:], Problem(Severity.ERROR, text, offset=first))
+    return _note(path, name.suffix[1:], "an index without a log")
+
+
+def _report_finding(path: Path, gaps: list[tuple[int, int]]) -> FileFinding:
+    """Return the finding of a report: what it says is missing may be missing still."""
+    try:
+        report = read_report(path.read_bytes())
+    except msgspec.MsgspecError as error:
+        return _note(path, "quarantine", f"a report that cannot be read: {error}")
+    first, end = report.first_offset, report.next_offset
+    if not report.size_bytes and (first, end) in gaps:
+        text = f"offsets {first} to {end - 1} are missing, as a start has found"
+        return _finding(path, "quarantine", Problem(Severity.ERROR, text, offset=first))
+    return _note(path, "quarantine", f"a report of {report.cause}: {report.fault or 'no fault'}")
+
+
 _INDEX_SUFFIXES: Final = (file_names.OFFSET_INDEX_SUFFIX, file_names.TIME_INDEX_SUFFIX)
 
 
@@ -270,7 +327,7 @@ def _is_partition(path: Path) -> bool:
     return name is not None and name.state is DirectoryState.CURRENT
 
 
-def _durable_offset(directory: Path, durable: Mapping[tuple[bytes, int], int]) -> int:
+def durable_offset_of(directory: Path, durable: Mapping[tuple[bytes, int], int]) -> int:
     """Return the durable offset of a partition's directory, NOTHING_KNOWN if none is written."""
     name = file_names.parse_directory_name(directory.resolve().name)
     try:
@@ -284,6 +341,10 @@ def _durable_offset(directory: Path, durable: Mapping[tuple[bytes, int], int]) -
 
 
 def _note(path: Path, kind: str, text: str) -> FileFinding:
+    return _finding(path, kind, Problem(Severity.NOTE, text))
+
+
+def _finding(path: Path, kind: str, problem: Problem) -> FileFinding:
     return FileFinding(
         path=path,
         kind=kind,
@@ -292,5 +353,5 @@ def _note(path: Path, kind: str, text: str) -> FileFinding:
         record_count=0,
         first_offset=None,
         last_offset=None,
-        problems=(Problem(Severity.NOTE, text),),
+        problems=(problem,),
     )

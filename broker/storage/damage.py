@@ -58,10 +58,13 @@ class Damage(NamedTuple):
                 f"{self.size_bytes} bytes before offset {self.next_offset} are no part of the log "
                 f"({self.fault})"
             )
-        return (
-            f"offsets {self.first_offset} to {self.next_offset - 1} are damaged ({self.fault}); "
-            f"the next good offset is {self.next_offset}"
+        last = self.next_offset - 1
+        what = (
+            f"offset {last} is"
+            if self.first_offset == last
+            else (f"offsets {self.first_offset} to {last} are")
         )
+        return f"{what} damaged ({self.fault}); the next good offset is {self.next_offset}"
 
 
 class DamageFoundError(CorruptMessageError):

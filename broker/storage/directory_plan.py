@@ -12,7 +12,7 @@ from uuid import UUID
 
 import structlog
 
-from broker.storage.durable_offsets import read_durable_offsets
+from broker.storage.durable_offsets import log_start_key, read_durable_offsets
 from broker.storage.log_loader import read_topic_id
 from broker.storage.log_plan import LogPlan, log_sizes, tail_bytes
 from broker.storage.recovery import Hints
@@ -77,10 +77,11 @@ def plan_directory(
         topic, partition = topic_partition
         try:
             topic_id = read_topic_id(context, path / name, topic, topic_id_of)
+            spare_log_start = known_durable.get(log_start_key(topic_id, partition), 0)
             hints = Hints(
                 is_clean,
                 recovery_points.get(topic_partition),
-                log_starts.get(topic_partition, 0),
+                max(log_starts.get(topic_partition, 0), spare_log_start),
                 known_durable.get((topic_id, partition)),
             )
             tail = 0 if is_clean else tail_bytes(log_sizes(disk, path / name), hints)

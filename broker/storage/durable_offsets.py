@@ -8,6 +8,7 @@ than was synced, and never more:
   kill -9, a lower bound after a power cut (`sync` each second keeps the bound close);
 - it is there, durably and with offset 0, before a new partition is appended to;
 - it is lowered, durably, *before* a log is cut below it (`DurableSlot.lower`);
+- a log start inside a segment has a slot of its own (`log_start_key`), from its checkpoint on;
 - the slot of a deleted partition is freed after its directory was renamed away; a crash between the
   two leaves a slot of a topic id that no partition has, which the next start drops.
 
@@ -116,12 +117,12 @@ class DurableOffsets:
 
     def remove(self, topic_id: UUID, partition: int) -> None:
         """Free the slot of a deleted partition; one that has none is no error."""
-        slot = self._slots.pop((topic_id.bytes, partition), None)
-        if slot is None:
-            return
-        self._owners[slot] = None
-        self._free.append(slot)
-        self._put(slot, FREE_SLOT)
+        for number in (partition, -1 - partition):  # see `log_start_key`
+            slot = self._slots.pop((topic_id.bytes, number), None)
+            if slot is not None:
+                self._owners[slot] = None
+                self._free.append(slot)
+                self._put(slot, FREE_SLOT)
 
     def set(self, slot: int, offset: int) -> None:
         """Note a log's durable offset; `write` takes it to the file."""
@@ -170,8 +171,9 @@ class DurableOffsets:
         start, end = self._dirty_start, self._dirty_end
         if start == end:
             return
-        with memoryview(self._image) as image:
-            write_whole(self._file, [image[start:end]], start)
+        # A copy: as long as an error of this write is kept anywhere, so is what it was given, and
+        # of a view that would keep the image from growing.
+        write_whole(self._file, [self._image[start:end]], start)
         self._dirty_start = self._dirty_end = 0
         self.needs_sync = True
 
@@ -203,6 +205,15 @@ class DurableOffsets:
             self.write_and_sync()
         finally:
             self._file.close()
+
+
+def log_start_key(topic_id: UUID, partition: int) -> tuple[UUID, int]:
+    """Return the key of a partition's log start: a second slot, of a number no partition has.
+
+    The checkpoint of log starts has no checksum. Where it is lost or garbled, this keeps records
+    that their owner has deleted from coming back.
+    """
+    return topic_id, -1 - partition
 
 
 def read_durable_offsets(disk: Disk, path: Path) -> dict[tuple[UUID, int], int]:

@@ -29,7 +29,7 @@ from broker.storage.directory_identity import claim_directory
 from broker.storage.directory_plan import DirectoryPlan, plan_directory
 from broker.storage.disk import Disk, Lock, replace_file, storage_errors
 from broker.storage.disk_guard import DiskGuard
-from broker.storage.durable_offsets import DurableOffsets
+from broker.storage.durable_offsets import DurableOffsets, log_start_key
 from broker.storage.index_cache import IndexCache
 from broker.storage.log_config import LogConfig
 from broker.storage.log_context import LogContext
@@ -197,10 +197,12 @@ class LogDirectory:
 
     def _start_durable_offsets(self) -> None:
         """Write the file anew: what was loaded, and as it was what could not be loaded."""
-        offsets = {
-            (log.topic_id, partition.partition): log.durable_offset
-            for partition, log in self.logs.items()
-        }
+        offsets = {}
+        for partition, log in self.logs.items():
+            offsets[log.topic_id, partition.partition] = log.durable_offset
+            if log.log_start_offset > log.segments.base_offsets[0]:
+                key = log_start_key(log.topic_id, partition.partition)
+                offsets[key] = log.log_start_offset
         if self.unavailable:
             offsets = self._known_durable | offsets
         self.durable_offsets = DurableOffsets(
@@ -339,6 +341,9 @@ class LogDirectory:
             log, _ = touched.popitem()
             if self.logs.get(log.topic_partition) is log:
                 self.checkpoints.note(log)
+                if log.log_start_offset > log.segments.base_offsets[0]:
+                    key = log_start_key(log.topic_id, log.topic_partition.partition)
+                    self.durable_offsets.add(*key, log.log_start_offset)
             limit -= 1
         return bool(touched)
 

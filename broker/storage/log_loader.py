@@ -21,9 +21,9 @@ from broker.storage.producer_loader import (
     new_producers,
     rebuild_transaction_index,
 )
-from broker.storage.recovery import Hints, Recovered, check_clean_segments, recover_segments
+from broker.storage.recovery import Hints, Recovered, recover_segments
 from broker.storage.segments import Segments
-from protocol.errors import StoredFormatError
+from protocol.errors import CorruptMessageError, StorageError, StoredFormatError
 from protocol.identifiers import TopicPartition
 from protocol.limits import INT64_MAX
 from protocol.stored import partition_metadata
@@ -231,6 +231,22 @@ def _load_clean(
     if hints.durable_offset is not None and hints.durable_offset != log_end_offset:
         return None
     return Recovered(tuple(segments), log_end_offset, (), 0, 0)
+
+
+def check_clean_segments(segments: list[LogSegment]) -> int | None:
+    """Return the log end offset after a clean stop; None if the end is not as a clean stop has it.
+
+    Reads the tail of the active segment and its indexes, and nothing else: what is wrong with other
+    segments' indexes shows, and is put right, when they are used.
+    """
+    active = segments[-1]
+    try:
+        log_end_offset = active.next_offset()
+    except (CorruptMessageError, StorageError) as error:
+        _log.warning("the end of a log is not sound", segment=repr(active), error=str(error))
+        return None
+    active.sanity_check()  # what is wrong is built anew by the first look-up
+    return log_end_offset
 
 
 def read_topic_id(

@@ -385,19 +385,3 @@ class _Recovery:
         if segment is not self.kept[-1]:  # the active one's are built anew after every crash
             segment.offset_index.flush()
             segment.time_index.flush()
-
-
-def check_clean_segments(segments: list[LogSegment]) -> int | None:
-    """Return the log end offset after a clean stop; None if the end is not as a clean stop has it.
-
-    Reads the tail of the active segment and its indexes, and nothing else: what is wrong with other
-    segments' indexes shows, and is put right, when they are used.
-    """
-    active = segments[-1]
-    try:
-        log_end_offset = active.next_offset()
-    except (CorruptMessageError, StorageError) as error:
-        _log.warning("the end of a log is not sound", segment=repr(active), error=str(error))
-        return None
-    active.sanity_check()  # what is wrong is built anew by the first look-up
-    return log_end_offset

@@ -15,6 +15,9 @@ Both checksums are CRC-32C of the 28 bytes before them. A slot of 32 zero bytes 
 written in place and never crosses a 512-byte sector, so a crash leaves its old or its new content;
 one that is bad all the same is ignored: it is a hint lost, never an error. The topic id rather than
 its name: a topic made anew under the same name must not inherit an offset.
+
+A slot of partition -1 - p holds the *log start offset* of partition p, where that lies inside a
+segment: a second copy, for the checkpoint of log starts has no checksum.
 """
 
 from __future__ import annotations
@@ -47,7 +50,10 @@ assert _SLOT_BODY.size == _CHECKED_BYTES, "the picture above and the struct disa
 
 
 class DurableSlot(NamedTuple):
-    """A slot in use: everything of the partition below `durable_offset` has been fsynced."""
+    """A slot in use: everything of the partition below `durable_offset` has been fsynced.
+
+    Or, if `partition` is negative, everything of partition -1 - `partition` below it was deleted.
+    """
 
     slot: int
     topic_id: UUID
@@ -98,6 +104,6 @@ def decode(data: Buffer) -> list[DurableSlot]:
         topic_id, partition, durable_offset, crc = SLOT.unpack_from(view, position)
         if crc != crc32c(view[position : position + _CHECKED_BYTES]):
             continue  # free, or a hint lost
-        if partition >= 0 and durable_offset >= 0:
+        if durable_offset >= 0:
             slots.append(DurableSlot(slot, UUID(bytes=topic_id), partition, durable_offset))
     return slots

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from tidelog.cli import output
-from tidelog.cli.errors import ExitCode, explained
+from tidelog.cli.errors import CommandError, ExitCode, explained
+from tidelog.cli.repair import repair as mend
 
 if TYPE_CHECKING:
     from broker.offline import FileFinding
@@ -42,7 +43,16 @@ ProgressOption: TypeAlias = Annotated[
 ]
 
 JsonLinesOption: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Write an object for every file, one a line.")
+    bool,
+    typer.Option("--json", help="Write an object for every file, or every repair, one a line."),
+]
+
+RepairOption: TypeAlias = Annotated[
+    bool, typer.Option("--repair", help="Say what can be done about it, ask, and do it.")
+]
+
+YesOption: TypeAlias = Annotated[
+    bool, typer.Option("--yes", help="With --repair: do it without asking.")
 ]
 
 
@@ -53,22 +63,36 @@ def verify(
     every_file: AllOption = False,
     progress: ProgressOption = None,
     as_json: JsonLinesOption = False,
+    repair: RepairOption = False,
+    yes: YesOption = False,
 ) -> None:
     """Check the files of a stopped broker: every CRC, every offset, every index.
 
-    Nothing is changed. An "error" is damage; a "warning" is something that the next start mends,
-    such as a torn tail after a crash or an index that does not fit its log; a "note" is nothing to
-    worry about. Exit code 0: clean, notes aside; 1: errors or warnings were found; 2: something
-    could not be read, or a broker is running on it.
+    Nothing is changed without --repair. An "error" is damage; a "warning" is something that the
+    next start mends, such as a torn tail after a crash or an index that does not fit its log; a
+    "note" is nothing to worry about. Exit code 0: clean, notes aside; 1: errors or warnings were
+    found; 2: something could not be read, or a broker is running on it.
+
+    With --repair, damage is taken out of the logs: from the bad offset to the next valid one,
+    bytes are removed, and kept in a .quarantine file; the offsets stay, without records. Indexes
+    are built anew, and small files that cannot be read are removed where a start makes them. What
+    would be done is shown first; without a yes, or with --json and no --yes, that is all. Exit
+    code 1: it was not done, or something cannot be repaired.
 
     Examples:
       tidelog verify ./tidelog-data
       tidelog verify /data/logs-0 --records --json
+      tidelog verify ./tidelog-data --repair
     """
+    if yes and not repair:
+        raise CommandError("--yes goes with --repair", ExitCode.USAGE)
     code = ExitCode.DONE
     for directory in directories:
+        total = _Total()
         try:
-            total = _Total()
+            if repair:
+                code = max(code, mend(directory, yes=yes, progress=progress, as_json=as_json))
+                continue
             _verify(directory, records, progress, total, as_json=as_json, every_file=every_file)
         except Exception as error:
             known = explained(error)

@@ -89,10 +89,14 @@ def test_given_a_slot_number_when_placed_then_it_never_crosses_a_sector() -> Non
     assert slot_position(0) == HEADER_BYTES
 
 
-def test_given_negative_numbers_under_a_right_checksum_when_decoded_then_ignored() -> None:
-    negative = encode_slot(TOPIC_ID.bytes, -1, 5) + encode_slot(TOPIC_ID.bytes, 1, -5)
+def test_given_a_negative_offset_under_a_right_checksum_when_decoded_then_ignored() -> None:
+    assert decode(encode_header() + encode_slot(TOPIC_ID.bytes, 1, -5)) == []
 
-    assert decode(encode_header() + negative) == []
+
+def test_given_a_log_start_when_decoded_then_its_slot_has_a_number_no_partition_has() -> None:
+    data = encode_header() + encode_slot(TOPIC_ID.bytes, -1 - 3, 5)
+
+    assert decode(data) == [(0, TOPIC_ID, -4, 5)]
 
 
 @given(byte=st.integers(0, HEADER_BYTES - 1))
