@@ -13,7 +13,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -26,8 +26,9 @@ from broker.config_sources import InvalidConfigurationError, LoadedConfig
 from broker.connection_limits import connection_limits
 from broker.exit_codes import ExitCode, StartError
 from broker.health import Health, State
-from broker.http.background_import import import_in_background, import_with_breaks
+from broker.http.background_import import import_with_breaks
 from broker.http.lazy import LazyHttp
+from broker.late_work import LateWork
 from broker.loop_watch import LoopWatch
 from broker.metrics import Metrics
 from broker.native_api.native_api import NativeApi
@@ -51,7 +52,6 @@ REQUEST_THREADS: Final = 4
 """For cold reads and decompression: they only wait, for the disk or outside the GIL."""
 ANSWERING_SHARE: Final = 0.7
 """Of the time a drain may take, for answers to leave; the rest is for flushing and closing."""
-CLEANER_DELAY_S: Final = 1.0
 FAILURE_ANSWERS_S: Final = 1.0
 """What clients get to take the answers of a broker whose disk has failed."""
 SLOW_OPEN_S: Final = 1.0
@@ -90,8 +90,7 @@ class Broker:
         self._executors: list[ThreadPoolExecutor] = []
         self._request_threads: ThreadPoolExecutor
         self._watch: LoopWatch | None = None
-        self._beginning_cleaning: asyncio.Task[None] | None = None
-        self._end_cleaning: Callable[[], Awaitable[None]] | None = None
+        self._late_work: LateWork | None = None
         self._is_stopping = False
         self.addresses: dict[str, list[str]] = {"native": [], "http": []}
         """Where it listens, by protocol, as "127.0.0.1:9091"; empty before `start`."""
@@ -131,9 +130,14 @@ class Broker:
         self.health.enter(State.READY)
         self._tell_ready(time.monotonic() - started_s)
         gc.freeze()  # what start-up made stays: the collector need never visit it
-        if self.config.cleaner.enabled:
-            self._beginning_cleaning = loop.create_task(self._begin_cleaning())
-            self._beginning_cleaning.add_done_callback(_report_no_cleaner)
+        self._late_work = LateWork(
+            self.manager.store.directories.present,
+            self.config,
+            clock=self._clock,
+            metrics=self.metrics,
+            make_threads=self._make_threads,
+        )
+        self._late_work.begin()
         # On the event loop the first compressed batch would hold up everybody with this import.
         warming = self._request_threads.submit(import_with_breaks, "protocol.compressors")
         warming.add_done_callback(_report_missing_compressors)
@@ -254,18 +258,6 @@ class Broker:
             self._listener.stop_accepting()
         await self._stop_rest()
 
-    async def _begin_cleaning(self) -> None:
-        """Start the cleaner: later than all else, for what it imports."""
-        await asyncio.sleep(CLEANER_DELAY_S)
-        cleaner = await import_in_background("broker.cleaner")  # 9 ms, too long for the event loop
-        self._end_cleaning = cleaner.start_cleaner(
-            self.manager.store.directories.present,
-            self.config,
-            clock=self._clock,
-            executor=self._make_threads(1, "cleaner"),
-            metrics=self.metrics.cleaner,
-        )
-
     # --- while it runs --------------------------------------------------------------------------
 
     def reload(self) -> None:
@@ -336,10 +328,8 @@ class Broker:
     async def _stop_rest(self) -> None:
         """Close everything behind the listener, in the end the data directories."""
         try:
-            if self._beginning_cleaning is not None:
-                self._beginning_cleaning.cancel()
-            if self._end_cleaning is not None:
-                await self._end_cleaning()
+            if self._late_work is not None:
+                await self._late_work.end()
             if self._manager is not None:
                 await self._manager.close()
         finally:
@@ -371,11 +361,6 @@ def _sends_mapped_memory(loop: asyncio.AbstractEventLoop) -> bool:
 def _report_missing_compressors(warming: Future[Any]) -> None:
     if not warming.cancelled() and (error := warming.exception()) is not None:
         log.error("compressed batches cannot be read", exc_info=error)
-
-
-def _report_no_cleaner(beginning: asyncio.Task[None]) -> None:
-    if not beginning.cancelled() and (error := beginning.exception()) is not None:
-        log.error("compacted topics cannot be cleaned", exc_info=error)
 
 
 def _freeze_or_report(loading: asyncio.Task[Any]) -> None:

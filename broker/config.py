@@ -97,6 +97,9 @@ class StorageConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Free space that producing may not use up, in each data directory; at most a tenth of its
     file system. Below it, producing is refused with KAFKA_STORAGE_ERROR (56), which clients try
     again, until a quarter of it more is free; fetching and deleting go on. 0: no reserve."""
+    scrub_bytes_per_second: Annotated[int, size(ge=0)] = 8 * MIB
+    """How much of all logs is read each second, in a process of its own, to find damage before
+    somebody needs the data. 0 looks for none."""
     retention_check_ms: Annotated[int, duration(ge=100)] = _ENGINE.retention_check_ms
     """How often old segments are looked for."""
     producer_id_expiration_ms: Annotated[int, duration(ge=1_000)] = (

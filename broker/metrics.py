@@ -136,6 +136,30 @@ class CleanerMetrics:
         """How long that took."""
 
 
+class ScrubMetrics:
+    """Looking for damage before somebody reads it."""
+
+    __slots__ = (
+        "bytes_read", "failures", "findings", "index_findings", "last_round_ms",
+        "last_round_seconds", "rounds",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.bytes_read = 0
+        self.findings = 0
+        """Stretches of bad bytes that nobody knew of."""
+        self.index_findings = 0
+        """Segments with an index that was not right."""
+        self.failures = 0
+        """Looks at a segment that ended with an error."""
+        self.rounds = 0
+        """How often every log was looked at."""
+        self.last_round_ms = 0
+        """When the last round was over, wall clock; 0: none was yet."""
+        self.last_round_seconds = 0.0
+        """How long that one took."""
+
+
 class PartitionSample(NamedTuple):
     """One partition at the moment of a scrape; counters are since the start of the process."""
 
@@ -165,6 +189,7 @@ class Metrics:
         "loop_lag",
         "partition_samples",
         "receive_buffer_bytes",
+        "scrub",
         "storage",
         "topics_auto_created",
     )
@@ -177,6 +202,7 @@ class Metrics:
         self.flush = FlushMetrics()
         self.storage = StorageMetrics()
         self.cleaner = CleanerMetrics()
+        self.scrub = ScrubMetrics()
         self.loop_lag = LatencyHistogram()
         """How late a timer of the event loop fires: what a request may have to wait."""
         self.topics_auto_created = 0

@@ -8,7 +8,7 @@ from prometheus_client.core import Metric
 
 from broker.http.metric_families import counter, counters, gauge, gauges, histogram
 from broker.http.metrics_export_cleaner import cleaner_families
-from broker.metrics import Metrics, StorageMetrics
+from broker.metrics import Metrics, ScrubMetrics, StorageMetrics
 
 
 def storage_families(metrics: Metrics) -> Iterator[Metric]:
@@ -36,6 +36,7 @@ def storage_families(metrics: Metrics) -> Iterator[Metric]:
     yield from _recovery_families(storage)
     yield from _directory_families(metrics)
     yield from cleaner_families(metrics.cleaner)
+    yield from _scrub_families(metrics.scrub)
 
 
 def _recovery_families(storage: StorageMetrics) -> Iterator[Metric]:
@@ -50,6 +51,21 @@ def _recovery_families(storage: StorageMetrics) -> Iterator[Metric]:
     yield gauge(
         "tidelog_recovery_done_partitions", "Those of them that are done.", storage.recovered_logs
     )
+
+
+def _scrub_families(scrub: ScrubMetrics) -> Iterator[Metric]:
+    """Yield what the search for damage has done, and found."""
+    yield counter("tidelog_scrub_bytes", "Looked at for damage.", scrub.bytes_read)
+    yield counter("tidelog_scrub_findings", "Stretches of bad bytes found by it.", scrub.findings)
+    yield counter("tidelog_scrub_index_findings", "Wrong indexes found.", scrub.index_findings)
+    yield counter("tidelog_scrub_failures", "Looks that ended with an error.", scrub.failures)
+    yield counter("tidelog_scrub_rounds", "How often all logs were looked at.", scrub.rounds)
+    yield gauge(
+        "tidelog_scrub_last_round_timestamp_seconds",
+        "When that was done the last time; 0: never.",
+        scrub.last_round_ms / 1000,
+    )
+    yield gauge("tidelog_scrub_last_round_seconds", "How long that took.", scrub.last_round_seconds)
 
 
 def _directory_families(metrics: Metrics) -> Iterator[Metric]:

@@ -144,17 +144,13 @@ def search(
 def walk(
     read: Read, position: int, end: int, *, size_bytes_max: int = BATCH_BYTES_MAX
 ) -> Iterator[tuple[int, EntryHeader]]:
-    """Yield position and header of each entry; bodies are not read.
+    """Yield position and header of each entry up to `end`, or to the file's; bodies are not read.
 
-    Ends without an error in four cases (R4): no room for another prefix before the end; the prefix
-    is cut; size under the minimum, or entry past `end`; body cut by the file's end.
-
-    Args:
-        end: Where the set ends, or the file if it is shorter.
-        size_bytes_max: What an entry's size field may say.
+    Ends without an error in four cases (R4): no room for a prefix; a prefix that is cut; size under
+    the minimum, or entry past `end`; a body cut by the file's end.
 
     Raises:
-        BatchCorruptError: a size over the maximum, a magic that is none, an impossible header.
+        BatchCorruptError: a size over `size_bytes_max`, a wrong magic, an impossible header.
     """
     window, window_position, window_bytes, ready = b"", position, WINDOW_BYTES, -1
     while end - position >= LOG_OVERHEAD_BYTES:
@@ -180,7 +176,7 @@ def walk(
                 window_bytes = min(2 * window_bytes, LARGE_WINDOW_BYTES)
             window, window_position = read(window_bytes, position), position
             ready = position + len(window) - HEADER_BYTES
-            if len(window) < needed_bytes:  # the file ends before `end`: see what is whole
+            if len(window) < needed_bytes:  # the file ends before `end`
                 end = position + len(window)
                 continue
         index = position - window_position

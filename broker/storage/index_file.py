@@ -277,6 +277,12 @@ class IndexFile(abc.ABC):
         written_bytes = self._written_entries * self.ENTRY_BYTES
         self._set_file_size(self.size_bytes_max, keep_bytes=written_bytes)
 
+    def distrust(self) -> None:
+        """Have a sealed index built anew by its next look-up: its file is not right."""
+        if self.active_entries is None:
+            self._cache.forget(self)
+            self.needs_rebuild = True
+
     def resize(self, size_bytes: int) -> None:
         """Give the file of an active index another full size; never below its entries (R16)."""
         self.limit_to(size_bytes)

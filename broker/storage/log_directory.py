@@ -119,30 +119,23 @@ class LogDirectory:
             observe_flush_seconds: Is told how long each sync of a log file took.
             create: Make the directory if it is missing; else that is an error, for an empty
                 directory in the place of a disk that is not mounted must never pass for the data.
-            load: Without, `plans` say what there is to be loaded, and the caller calls `load`.
+            load: Without, `plans` say what is to be loaded, and the caller calls `load`.
 
         Raises:
             DataDirectoryError: missing, locked, another node's, or of a newer format.
             OSError: the disk refused; a failed sync among others.
         """
-        options = options if options is not None else StorageOptions()
-        if not disk.is_directory(path):
-            if not create:
-                raise DataDirectoryError(f"data directory {path} is missing: is its disk mounted?")
-            disk.make_directory(path)
-            disk.sync_directory(path.parent)
+        _make_if_missing(disk, path, create=create)
         context = LogContext.with_caches(
-            disk, clock, options, index_cache=index_cache,
+            disk, clock, options or StorageOptions(), index_cache=index_cache,
             observe_flush_seconds=observe_flush_seconds,
         )  # fmt: skip
         lock = disk.lock(path / LOCK_FILE)
         try:
             properties = claim_directory(disk, path, node_id=node_id, cluster_id=cluster_id)
             directory = cls(context, path, lock, properties)
-            plan = plan_directory(
-                context, path, directory.checkpoints, config_of, topic_id_of or _new_topic_ids()
-            )
-            directory._take(plan)
+            ids = topic_id_of or _new_topic_ids()
+            directory._take(plan_directory(context, path, directory.checkpoints, config_of, ids))
             if load:
                 directory.load()
         except BaseException:
@@ -393,6 +386,15 @@ class LogDirectory:
         finally:
             self.context.handles.close_all()
             self._lock.release()
+
+
+def _make_if_missing(disk: Disk, path: Path, *, create: bool) -> None:
+    if disk.is_directory(path):
+        return
+    if not create:
+        raise DataDirectoryError(f"data directory {path} is missing: is its disk mounted?")
+    disk.make_directory(path)
+    disk.sync_directory(path.parent)
 
 
 def _new_topic_ids() -> Callable[[str], UUID]:

@@ -142,20 +142,43 @@ class OsFile:
         return memoryview(mapping)
 
     def is_cached(self, position: int, size: int) -> bool:
+        pages = self._pages_in_memory(position, size)
+        return pages is None or b"\0" not in pages
+
+    def uncached_ranges(self, position: int, size: int) -> list[tuple[int, int]]:
+        """Return (position, size) of what is not in memory; nothing where nobody knows."""
+        pages = self._pages_in_memory(position, size) or b""
+        start = position - position % _PAGE_BYTES
+        found: list[tuple[int, int]] = []
+        page = pages.find(b"\0")
+        while page >= 0:
+            end = pages.find(b"\1", page)
+            end = len(pages) if end < 0 else end
+            found.append((start + page * _PAGE_BYTES, (end - page) * _PAGE_BYTES))
+            page = pages.find(b"\0", end)
+        return found
+
+    def expect_random_reads(self) -> None:
+        """Have the kernel read what is asked for, and nothing ahead."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+
+    def _pages_in_memory(self, position: int, size: int) -> bytes | None:
+        """Return a byte a page, 1 for those in memory; None where nobody knows."""
         if size <= 0 or _mmap is None or _munmap is None or _mincore is None:
-            return True
+            return None
         start = position - position % _PAGE_BYTES
         mapped_bytes = position + size - start
         address = _mmap(
             None, mapped_bytes, mmap.PROT_READ, mmap.MAP_SHARED, self._descriptor, start
         )
         if address == _MAP_FAILED:
-            return True
+            return None
         try:
             pages = ctypes.create_string_buffer(-(-mapped_bytes // _PAGE_BYTES))
             if _mincore(address, mapped_bytes, pages):
-                return True
-            return b"\0" not in pages.raw  # a byte a page, 1 for those in memory
+                return None
+            return pages.raw
         finally:
             _munmap(address, mapped_bytes)
 
@@ -209,7 +232,8 @@ class _DirectoryOpener:
 _directories = _DirectoryOpener()
 
 
-def _open(path: Path, *, create: bool, read_only: bool) -> int:
+def open_file(path: Path, *, create: bool = False, read_only: bool = False) -> int:
+    """Return a descriptor of our own."""
     flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
     if create:
         flags |= os.O_CREAT
@@ -222,7 +246,7 @@ class OsDisk:
     __slots__ = ()
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> OsFile:
-        return OsFile(path, _open(path, create=create, read_only=read_only))
+        return OsFile(path, open_file(path, create=create, read_only=read_only))
 
     def exists(self, path: Path) -> bool:
         return os.path.exists(path)
@@ -310,5 +334,5 @@ class ObservedDisk(OsDisk):
         self._observe = observe
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> OsFile:
-        descriptor = _open(path, create=create, read_only=read_only)
+        descriptor = open_file(path, create=create, read_only=read_only)
         return ObservedFile(path, descriptor, self._observe)

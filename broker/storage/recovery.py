@@ -148,11 +148,10 @@ class _Recovery:
     ) -> None:
         self.context, self.directory, self.config = context, directory, config
         self.hints, self.lost_segments = hints, lost_segments
-        self.damage: list[Damage] = []
-        self.plain: list[int] = []
         self.file_sizes: dict[str, int] | None = None
+        self.damage: list[Damage] = []
+        self.with_producers: set[int] = set()
         self.checked_bytes = self.cut_bytes = 0
-        self.names_producers = False
         self.kept: list[LogSegment] = []
         self.checked: list[LogSegment] = []
 
@@ -179,9 +178,11 @@ class _Recovery:
         log_end_offset = max(log_end_offset, self.kept[-1].base_offset)
         if not self._is_known_durable(log_end_offset):
             self._sync()
+        checked = {each.base_offset for each in self.checked}
+        plain = tuple(checked - self.with_producers)
         return Recovered(
             tuple(self.kept), log_end_offset, tuple(self.damage), self.checked_bytes,
-            self.cut_bytes, tuple(self.plain),
+            self.cut_bytes, plain,
         )  # fmt: skip
 
     def _open(self, base_offset: int) -> LogSegment:
@@ -199,17 +200,16 @@ class _Recovery:
         def judge(wound: Damage, later: OffsetPosition | None) -> bool:
             return is_damage(wound, self.hints, is_followed=is_followed or later is not None)
 
+        def visit(_: int, header: EntryHeader) -> None:
+            if type(header) is BatchHeader and header.producer_id >= 0:
+                self.with_producers.add(segment.base_offset)
+
         with storage_errors("read", segment.path):
             self.context.handles.get(segment.path).drop_cached_pages(0, 0)
         self.checked.append(segment)
         self.checked_bytes += segment.size_bytes
-        self.names_producers = False
-        found = segment.recover(
-            self._visit, judge, limit_offset=end, promised_offset=self.hints.promised_offset
-        )
-        if not self.names_producers:
-            self.plain.append(segment.base_offset)
-        return found
+        promised_offset = self.hints.promised_offset
+        return segment.recover(visit, judge, limit_offset=end, promised_offset=promised_offset)
 
     def _report_wounds(self, segment: LogSegment, found: SegmentRecovery, end: int | None) -> int:
         """Report the damage in a segment; return the offset that follows all there is in it."""
@@ -263,10 +263,6 @@ class _Recovery:
         size = segment.size_bytes
         fault = f"{next_offset - first_offset} offsets are missing"
         self._report(Damage(segment.base_offset, size, size, first_offset, next_offset, fault))
-
-    def _visit(self, position: int, header: EntryHeader) -> None:
-        if type(header) is BatchHeader and header.producer_id >= 0:
-            self.names_producers = True
 
     def begin_anew(self, base_offsets: tuple[int, ...]) -> tuple[int, ...]:
         """Remove everything: the first segment was lost, the others begin in the middle (R32)."""
