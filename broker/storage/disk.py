@@ -7,6 +7,7 @@ engine decides by errno, and turns it into a StorageError where a caller of ours
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -180,6 +181,10 @@ def replace_file(disk: Disk, path: Path, data: bytes) -> None:
 
     A temporary file is written and synced, renamed over `path`, and the directory synced. Without
     the first sync, a crash may leave an empty file under the old name (KAFKA-16541).
+
+    Raises:
+        OSError: `path` has its old contents, or the new ones, perhaps not durably; nothing else is
+            left behind, so that a full disk gets no fuller.
     """
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     file = disk.open(temporary, create=True)
@@ -187,6 +192,10 @@ def replace_file(disk: Disk, path: Path, data: bytes) -> None:
         file.truncate(0)  # a leftover of a crash may be longer than `data`
         write_whole(file, [data], 0)
         file.sync()
+    except OSError:
+        with contextlib.suppress(OSError):
+            disk.unlink(temporary)
+        raise
     finally:
         file.close()
     disk.rename(temporary, path)

@@ -122,6 +122,19 @@ def test_given_a_full_disk_when_checkpointing_then_the_old_one_holds_and_the_nex
     assert read_offset_checkpoint(storage.disk, RECOVERY_POINTS) == {PARTITION: 4}
 
 
+@pytest.mark.parametrize("operation", ["write", "sync", "truncate"])
+def test_given_a_full_disk_when_checkpointing_then_no_half_file_is_left_behind(operation):
+    storage = filled()
+    before = storage.disk.list_directory(ROOT)
+    no_space = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    storage.disk.fail(operation, no_space, path_suffix="checkpoint.tmp")
+
+    with pytest.raises(OSError, match="No space"):
+        storage.directory.checkpoint()
+
+    assert storage.disk.list_directory(ROOT) == before
+
+
 def test_given_a_garbled_file_when_read_then_it_says_nothing():
     storage = filled()
     storage.directory.checkpoint()
