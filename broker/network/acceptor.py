@@ -68,7 +68,9 @@ class Acceptor:
             self._loop.add_reader(listening, self._accept_some, listening)
 
     def stop(self) -> None:
-        """Accept no more, and close the sockets."""
+        """Accept no more, and close the sockets. A second call does nothing."""
+        if self._is_stopped:
+            return
         self._is_stopped = True
         if self._retry is not None:
             self._retry.cancel()
