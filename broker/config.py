@@ -84,7 +84,8 @@ class StorageConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     data_dirs: tuple[str, ...] = ("./tidelog-data",)
     """Directories, best one a disk; new partitions go to the one with the fewest. The first also
-    holds the list of topics. Relative paths start at the working directory."""
+    holds the list of topics. Relative paths start at the working directory. One that is missing is
+    made, if its parent is there."""
     open_files_max: Annotated[int, count(ge=16, le=10_000_000)] = _ENGINE.open_files_max
     """Segment files held open per directory; the least recently used are closed. Files with
     unflushed bytes stay open and may exceed it."""
