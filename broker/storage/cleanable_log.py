@@ -62,7 +62,12 @@ def cleaning_job(
     io_bytes_per_second: int = 0,
     free_bytes_min: int = 0,
 ) -> CleaningJob:
-    """Return a pass over a log, and note in the log which segments it works on."""
+    """Return a pass over a log, and note in the log which segments it works on.
+
+    Raises:
+        StorageError: a transaction index cannot be read, or built anew.
+    """
+    log.upkeep.trust_indexes()
     config, end = log.config, plan.first_uncleanable_offset
     log.cleaning.begin(tuple(each for each in log.segments if each.base_offset < end))
     last_records = {

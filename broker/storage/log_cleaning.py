@@ -139,6 +139,7 @@ class LogCleaning:
             if self._new is None:
                 self._new = self._opened(self._old[0].base_offset)
                 log.segments = log.segments.replaced(self._old, [self._new])
+                log.upkeep.segments_replaced(self._new)
             elif self._retiring:
                 self._retire(self._retiring[0])
                 del self._retiring[0]

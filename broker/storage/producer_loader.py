@@ -140,7 +140,8 @@ def rebuild_transaction_index(
 
     loader.replay(start, replace)
     loader.state.high_watermark_moved(end_offset)
-    snapshots.write(end_offset, loader.state, segments)
+    if not snapshots.set_checksum(end_offset, segment):
+        snapshots.write(end_offset, loader.state, segments)
 
 
 class _Loader:

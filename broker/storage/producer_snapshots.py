@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -21,7 +22,15 @@ from broker.storage.segments import Segments
 from protocol.errors import StorageError, StoredFormatError
 from protocol.stored import producer_snapshot
 from protocol.stored.file_names import SNAPSHOT_SUFFIX, parse_file_name, snapshot_file_name
-from protocol.stored.producer_snapshot import NO_INDEX, ProducerSnapshot
+from protocol.stored.producer_snapshot import (
+    NO_INDEX,
+    EarlierBatch,
+    ProducerEntry,
+    ProducerSnapshot,
+)
+
+if TYPE_CHECKING:
+    from broker.storage.segment import LogSegment
 
 _log = structlog.get_logger(__name__)
 
@@ -56,15 +65,35 @@ class ProducerSnapshots:
             segments: Of the log; the transaction index of the one that ends there is trusted.
         """
         producers = state.producers.values()
+        self._write(
+            offset,
+            [each.to_entry() for each in producers],
+            [batch for each in producers for batch in each.earlier_batches()],
+            segments.floor(offset - 1),
+        )
+
+    def set_checksum(self, offset: int, ending: LogSegment) -> bool:
+        """Have the one at `offset` say what the index of the segment that ends there has.
+
+        Returns:
+            Whether there is one that can be read.
+        """
+        snapshot = self._decoded(offset) if offset in self.offsets else None
+        if snapshot is not None:
+            self._write(offset, snapshot.entries, snapshot.earlier, ending)
+        return snapshot is not None
+
+    def _write(
+        self,
+        offset: int,
+        entries: list[ProducerEntry],
+        earlier: list[EarlierBatch],
+        ending: LogSegment | None,
+    ) -> None:
         path = self.path(offset)
-        ending = segments.floor(offset - 1)
         try:
             index = NO_INDEX if ending is None else ending.transaction_index.checksum()
-            data = producer_snapshot.encode(
-                [each.to_entry() for each in producers],
-                [batch for each in producers for batch in each.earlier_batches()],
-                index,
-            )
+            data = producer_snapshot.encode(entries, earlier, index)
             file = self._disk.open(path, create=True)
             try:
                 file.truncate(0)

@@ -104,6 +104,25 @@ class ProducerUpkeep:
             log.producers.has_transactions = log.snapshots.tell_of_transactions()
         return log.producers.has_transactions
 
+    def trust_indexes(self) -> None:
+        """Have every segment's index checked: the cleaner drops records on their word.
+
+        Raises:
+            StorageError: a file cannot be read, or not be written.
+        """
+        if self.has_transactions():
+            for segment in self._log.segments:
+                self.trusted_index(segment)
+
+    def segments_replaced(self, new: LogSegment) -> None:
+        """The cleaner has put `new` in the place of others: its index is another, too."""
+        log = self._log
+        new.transaction_index.is_trusted = True
+        following = log.segments.higher(new.base_offset)
+        if following is not None:
+            log.snapshots.set_checksum(following.base_offset, new)
+        log.snapshots.remove_strays(log.segments.base_offsets)
+
     def trusted_index(self, segment: LogSegment) -> TransactionIndex:
         """Return a segment's transaction index, checked; one that is wrong is built anew.
 

@@ -125,7 +125,6 @@ WOUNDS: dict[str, Callable[[LogStorage, Path, Random], None]] = {
     "a doubled block": changed(doubled_block),
     "longer": changed(lambda data, random: data + random.randbytes(13)),
 }
-EMPTIED = ("deleted", "empty")
 INDEXES = {
     "sealed .index": f"{4:020d}.index",
     "sealed .timeindex": f"{4:020d}.timeindex",
@@ -158,18 +157,10 @@ def path_of(storage: LogStorage, file: str) -> Path:
     return storage.path / name
 
 
-GONE_WITHOUT_A_TRACE = pytest.mark.xfail(
-    strict=True,
-    reason="most segments have no transaction index, and nothing tells that this one had: a reader "
-    "of committed records is then given aborted ones, as by Apache Kafka",
-)
-
-
 def combinations() -> list[Any]:
     return [
         pytest.param(
             file, wound, start,
-            marks=GONE_WITHOUT_A_TRACE if file == "txnindex" and wound in EMPTIED else (),
         )
         for file in (*INDEXES, *BESIDE)
         for wound in WOUNDS
