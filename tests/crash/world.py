@@ -222,9 +222,13 @@ class World:
         self.storage.restarted()
         self.housekeeping = Housekeeping(self.storage.directory)
 
+    def view(self) -> LogView:
+        """The log as its readers find it."""
+        return LogView(self.log)
+
     def check(self) -> None:
         """Read everything, and hold it against what is known."""
-        self.oracle.check(LogView(self.log))
+        self.oracle.check(self.view())
 
     def goes_on(self) -> None:
         """What is started after a fault takes appends, and stops and starts in order."""
