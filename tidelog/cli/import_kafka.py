@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -16,54 +16,71 @@ if TYPE_CHECKING:
 LEFT_OUT_SHOWN = 20
 
 
+SourcesArgument: TypeAlias = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DIR...",
+        help="Kafka's data directories (log.dirs), its broker stopped.",
+        show_default=False,
+    ),
+]
+
+IntoOption: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--into",
+        metavar="DIR",
+        help="The data directory to fill: the first of storage.data_dirs. Made if missing.",
+        show_default=False,
+    ),
+]
+
+TopicsOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="NAME", help="Only this topic; may be repeated."),
+]
+
+LinkOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--link/--copy",
+        help="Hard-link sealed segments instead of copying them: fast, takes no space, and "
+        "Kafka must not be started on DIR again.",
+    ),
+]
+
+DryRunOption: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Look and check, but bring nothing.")
+]
+
+TakeDamagedOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--take-damaged",
+        help="Bring files with errors too; reads inside the damage answer CORRUPT_MESSAGE.",
+    ),
+]
+
+ProgressOption: TypeAlias = Annotated[
+    bool | None,
+    typer.Option("--progress/--quiet", help="Show progress bars, or none.", show_default=False),
+]
+
+JsonOption: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Write what is brought and left out as one object.")
+]
+
+
 def import_kafka(
-    sources: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DIR...",
-            help="Kafka's data directories (log.dirs), its broker stopped.",
-            show_default=False,
-        ),
-    ],
+    sources: SourcesArgument,
     *,
-    into: Annotated[
-        Path,
-        typer.Option(
-            "--into",
-            metavar="DIR",
-            help="The data directory to fill: the first of storage.data_dirs. Made if missing.",
-            show_default=False,
-        ),
-    ],
-    topics: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="NAME", help="Only this topic; may be repeated."),
-    ] = None,
-    link: Annotated[
-        bool,
-        typer.Option(
-            "--link/--copy",
-            help="Hard-link sealed segments instead of copying them: fast, takes no space, and "
-            "Kafka must not be started on DIR again.",
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Look and check, but bring nothing.")
-    ] = False,
-    take_damaged: Annotated[
-        bool,
-        typer.Option(
-            "--take-damaged",
-            help="Bring files with errors too; reads inside the damage answer CORRUPT_MESSAGE.",
-        ),
-    ] = False,
-    progress: Annotated[
-        bool | None,
-        typer.Option("--progress/--quiet", help="Show progress bars, or none.", show_default=False),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write what is brought and left out as one object.")
-    ] = False,
+    into: IntoOption,
+    topics: TopicsOption = None,
+    link: LinkOption = False,
+    dry_run: DryRunOption = False,
+    take_damaged: TakeDamagedOption = False,
+    progress: ProgressOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Take over the topics of a stopped Apache Kafka broker, with their settings and offsets.
 
