@@ -175,6 +175,7 @@ class PartitionSample(NamedTuple):
     messages_in: int
     bytes_out: int
     messages_out: int
+    damaged_ranges: int = 0
 
 
 class Metrics:

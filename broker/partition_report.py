@@ -25,6 +25,7 @@ def partition_samples(partitions: Iterable[Partition]) -> Iterator[PartitionSamp
             durable_offset=log.durable_offset,
             size_bytes=log.size_bytes,
             segment_count=len(log.segments),
+            damaged_ranges=len(log.damage),
             bytes_in=partition.bytes_in,
             messages_in=partition.messages_in,
             bytes_out=partition.bytes_out,
@@ -44,7 +45,7 @@ def problems(directories: DataDirectories, partitions: Iterable[Partition]) -> l
         log = partition.log
         name = f"partition {partition.topic}-{partition.number}"
         if log.damage:
-            sentences.append(f"{name} has damaged bytes")
+            sentences.append(f"{name} has {len(log.damage)} damaged: {next(iter(log.damage))}")
         if log.refusal and not log.is_closed:
             sentences.append(f"{name} {log.refusal}")
     return sentences

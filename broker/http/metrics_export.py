@@ -48,6 +48,7 @@ _PARTITION_GAUGES: Final = (
     ("durable_offset", "durable_offset", "Everything below has been synced to the disk."),
     ("size_bytes", "size_bytes", "Bytes of all log files."),
     ("segments", "segment_count", "Log files."),
+    ("damaged_ranges", "damaged_ranges", "Stretches whose reads answer CORRUPT_MESSAGE."),
 )
 
 

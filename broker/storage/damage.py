@@ -114,9 +114,12 @@ class LogDamage:
         """The segment was deleted, its wounds with it."""
         self._by_segment.pop(base_offset, None)
 
-    def pop(self, base_offset: int, _: None = None) -> None:
-        """As `forget`."""
+    def cut(self, base_offset: int, position: int) -> None:
+        """The segment was cut: its wounds from there on went with what was cut."""
+        kept = [each for each in self.of_segment(base_offset) if each.position < position]
         self.forget(base_offset)
+        if kept:
+            self._by_segment[base_offset] = tuple(kept)
 
     @property
     def first_segment(self) -> int | None:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import structlog
 
+from broker.storage.checkpoint import read_offset_checkpoint
 from broker.storage.durable_offsets import log_start_key, read_durable_offsets
 from broker.storage.log_loader import read_topic_id
 from broker.storage.log_plan import LogPlan, log_sizes, tail_bytes
@@ -20,6 +21,7 @@ from protocol.errors import StorageError
 from protocol.identifiers import TopicPartition
 from protocol.stored.file_names import (
     CLEAN_SHUTDOWN_MARKER,
+    CLEANER_CHECKPOINT,
     DURABLE_OFFSETS,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -68,6 +70,7 @@ def plan_directory(
     is_clean = _take_marker(disk, path)
     recovery_points = checkpoints.read(RECOVERY_POINT_CHECKPOINT)
     log_starts = checkpoints.read(LOG_START_CHECKPOINT)
+    cleaned = read_offset_checkpoint(disk, path / CLEANER_CHECKPOINT)
     known_durable = read_durable_offsets(disk, path / DURABLE_OFFSETS)
     plan = DirectoryPlan(is_clean, {}, {}, known_durable, [])
     for name in disk.list_directory(path):
@@ -83,6 +86,7 @@ def plan_directory(
                 recovery_points.get(topic_partition),
                 max(log_starts.get(topic_partition, 0), spare_log_start),
                 known_durable.get((topic_id, partition)),
+                cleaned.get(topic_partition, 0),
             )
             tail = 0 if is_clean else tail_bytes(log_sizes(disk, path / name), hints)
         except StorageError as error:

@@ -13,6 +13,7 @@ import structlog
 
 from broker.storage.deleted_segments import DeletedSegments, abandon_segment
 from broker.storage.disk import TEMPORARY_SUFFIX, storage_errors, write_whole
+from broker.storage.log_wounds import damage_cut, forget_damage
 from broker.storage.retention import (
     DeletionReason,
     SegmentFacts,
@@ -174,7 +175,7 @@ class LogTrimmer:
             log.raise_durable_offset(first)
         log.upkeep.log_start_moved()
         for segment, _ in due:
-            log.damage.pop(segment.base_offset, None)
+            forget_damage(log, segment.base_offset)
             self.deleted.add(segment)
         _log.info(
             "segments deleted",
@@ -221,15 +222,14 @@ class LogTrimmer:
             return log.log_end_offset
         segment = log.segments.floor(offset)
         assert segment is not None, "the log start is in a segment"
-        found = segment.translate_offset(offset)
-        end = offset if found is None else min(offset, found.offset)
-        position = segment.size_bytes if found is None else found.position
+        end, position = _cut_point(segment, offset)
+        stored_end = segment.end_before(position)  # below `end` where the cleaner left a gap
         spans_start = end < log.log_start_offset
         if spans_start:
             end = log.log_start_offset
         try:
-            if end < log.durable_offset:
-                log.lower_durable_offset(end)
+            if stored_end < log.durable_offset:
+                log.lower_durable_offset(end if spans_start else stored_end)
             log.unflushed.offset_max = min(log.unflushed.offset_max, end)
             log.upkeep.cut_begins(end)
             if spans_start:
@@ -239,8 +239,12 @@ class LogTrimmer:
                 if end < log.high_watermark:
                     segment = self._replaced(segment, position)
                 else:
-                    segment.truncate_to(offset)
+                    segment.truncate_to(end)
                 segment.records.flush()
+                damage_cut(log, segment.base_offset, position)
+                if stored_end < end:
+                    segment = self._after_gap(segment, end)
+                    log.lower_durable_offset(end)  # durably: what is missing there was cleaned
             log.upkeep.cut(end)
         except (OSError, StorageError) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
@@ -271,7 +275,7 @@ class LogTrimmer:
         log.segments = log.segments.without(*gone)
         for segment in reversed(gone):
             log.unflushed.remove_sealed(segment)
-            log.damage.pop(segment.base_offset, None)
+            forget_damage(log, segment.base_offset)
             self._context.deleting[self] = None
             self.deleted.add_renamed(segment, log.config.file_delete_delay_ms)
         self._context.disk.sync_directory(log.directory)
@@ -290,6 +294,17 @@ class LogTrimmer:
         self._context.disk.sync_directory(log.directory)
         log.segments = log.segments.with_added(segment)
         return segment
+
+    def _after_gap(self, segment: LogSegment, end: int) -> LogSegment:
+        """Return an empty segment at `end`, behind one that ends below it: in a file that ended
+        there, the offsets in between, which the cleaner has taken, would pass for lost ones."""
+        log = self._log
+        segment.seal()
+        log.unflushed.add_sealed(segment)
+        empty = self._context.open_segment(log.directory, end, log.config, create=True, active=True)
+        self._context.disk.sync_directory(log.directory)
+        log.segments = log.segments.with_added(empty)
+        return empty
 
     def _replaced(self, segment: LogSegment, position: int) -> LogSegment:
         """Return a segment in the place of `segment` that holds its first bytes only.
@@ -320,6 +335,17 @@ class LogTrimmer:
         shorter.rebuild_indexes()
         log.segments = log.segments.replaced([segment], [shorter])
         return shorter
+
+
+def _cut_point(segment: LogSegment, offset: int) -> tuple[int, int]:
+    """Return where a segment is to be cut for `offset`: the offset it ends with, and the byte."""
+    for wound in segment.wounds:
+        if wound.holds(offset):
+            return wound.first_offset, wound.position
+    found = segment.translate_offset(offset)
+    if found is None:
+        return offset, segment.size_bytes
+    return min(offset, found.offset), found.position
 
 
 def _times(segment: LogSegment, now_ms: int) -> tuple[int, int]:

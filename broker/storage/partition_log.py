@@ -24,9 +24,9 @@ from broker.storage.log_config import FlushPolicy, LogConfig
 from broker.storage.log_listener import LogListener, NullListener
 from broker.storage.log_reader import LogReader, ReadLimit
 from broker.storage.log_trimmer import SEGMENTS_MAX, LogTrimmer
+from broker.storage.log_wounds import add_damage, mark_wounds
 from broker.storage.offset_metadata import FetchData, LogOffsetMetadata
 from broker.storage.producer_upkeep import ProducerUpkeep
-from broker.storage.quarantine import report_found
 from broker.storage.segment import LogSegment
 from broker.storage.unflushed import Unflushed
 from protocol.errors import StorageError
@@ -87,7 +87,7 @@ class PartitionLog:
         self.damage = LogDamage(damage)
         """All wounds that are known; told to the segments too, whose look-ups step over them."""
         for base_offset in {each.segment_base_offset for each in damage}:
-            self._mark_wounds(base_offset)
+            mark_wounds(self, base_offset)
         self.durable_offset = self.recovery_point = log_end_offset
         """The recovery point is for the next checkpoint: after a crash, check from there on."""
         self._set_durable_offset(log_end_offset)
@@ -240,35 +240,12 @@ class PartitionLog:
     # --- damage -------------------------------------------------------------------------------
 
     def add_damage(self, damage: Damage) -> bool:
-        """Take note of a wound that was found while the log is open; return whether it is new.
+        """Take note of a wound found while the log is open; see `log_wounds.add_damage`."""
+        return add_damage(self, self._context, damage)
 
-        By the scrubber, or by a look-up. It is copied to quarantine and said aloud, reads inside
-        answer CORRUPT_MESSAGE, and the recovery point stays below it. Nothing is cut.
-        """
-        base_offset = damage.segment_base_offset
-        segment = self.segments.floor(base_offset)
-        if segment is None or segment.base_offset != base_offset:
-            return False  # it was deleted meanwhile
-        if damage.end_position >= segment.size_bytes:  # what was at its end, only others can say
-            following = self.segments.higher(base_offset)
-            end = self.log_end_offset if following is None else following.base_offset
-            damage = damage._replace(next_offset=max(damage.next_offset, end))
-        if not self.damage.add(damage):
-            return False
-        self._mark_wounds(base_offset)
+    def damage_changed(self) -> None:
+        """Set the recovery point anew, which stays below all damage."""
         self._set_durable_offset(self.durable_offset)
-        self._context.is_checkpoint_due = True
-        report_found(self._context, self.directory, damage)
-        return True
-
-    def _mark_wounds(self, base_offset: int) -> None:
-        """Have a segment's look-ups step over its wounds."""
-        segment = self.segments.floor(base_offset)
-        if segment is None or segment.base_offset != base_offset:
-            return
-        following = self.segments.higher(base_offset)
-        limit_offset = None if following is None else following.base_offset
-        segment.set_wounds(self.damage.of_segment(base_offset), limit_offset)
 
     # --- reading ------------------------------------------------------------------------------
 

@@ -49,6 +49,8 @@ class Hints(NamedTuple):
     """Everything below it was deleted by retention, or by its owner."""
     durable_offset: int | None
     """Everything below it was synced; None: nobody knows."""
+    cleaned_offset: int = 0
+    """Everything below it was cleaned once: gaps between segments there are the cleaner's."""
 
     def is_promised(self, offset: int) -> bool:
         """Whether records at or above `offset` are known to have been synced, and to be wanted.
@@ -241,7 +243,7 @@ class _Recovery:
 
     def _is_lost(self, log_end_offset: int, end: int) -> bool:
         """Whether the offsets between two segments were there once, and not the cleaner's."""
-        if self.config.cleanup_policy.compacts:
+        if self.config.cleanup_policy.compacts or log_end_offset < self.hints.cleaned_offset:
             return False
         if self.hints.is_promised(log_end_offset):
             return True

@@ -102,6 +102,21 @@ class ReadableSegment(SegmentFiles):
                 raise CorruptMessageError(wound.position, str(wound))
         return found.record
 
+    def end_before(self, position: int) -> int:
+        """Return the offset after the last batch that begins before `position`.
+
+        Raises:
+            CorruptMessageError: the log is damaged there.
+        """
+        if not position:
+            return self.base_offset
+        start, end = self._lookup.anchor(position - 1)
+        for at, header in self._lookup.headers(start):
+            if at >= position:
+                break
+            end = header.next_offset
+        return end
+
     # --- wounds -------------------------------------------------------------------------------
 
     @property

@@ -157,16 +157,14 @@ def path_of(storage: LogStorage, file: str) -> Path:
     return storage.path / name
 
 
-def combinations() -> list[Any]:
+def combinations() -> list[tuple[str, str, str]]:
     return [
-        pytest.param(
-            file, wound, start,
-        )
+        (file, wound, start)
         for file in (*INDEXES, *BESIDE)
         for wound in WOUNDS
         for start in ("clean", "kill", "power cut")
         if file != "the marker" or start == "clean"  # else there is none
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(("file", "wound", "start"), combinations())
