@@ -25,9 +25,10 @@ from broker.steps import Steps, run_to_end
 from broker.storage.checkpoint import Checkpoints, CheckpointTask
 from broker.storage.deleted_segments import UnlinkTask
 from broker.storage.deletion import due_files, rename_steps
+from broker.storage.directory_closing import closing_steps
 from broker.storage.directory_identity import claim_directory
 from broker.storage.directory_plan import DirectoryPlan, plan_directory
-from broker.storage.disk import Disk, Lock, replace_file, storage_errors
+from broker.storage.disk import Disk, Lock, storage_errors
 from broker.storage.disk_guard import DiskGuard
 from broker.storage.durable_offsets import DurableOffsets, log_start_key
 from broker.storage.index_cache import IndexCache
@@ -39,9 +40,7 @@ from broker.storage.partition_log import PartitionLog
 from broker.storage.storage_options import StorageOptions
 from protocol.errors import DataDirectoryError, StorageError, TopicAlreadyExistsError
 from protocol.identifiers import TopicPartition
-from protocol.stored import clean_shutdown
 from protocol.stored.file_names import (
-    CLEAN_SHUTDOWN_MARKER,
     DURABLE_OFFSETS,
     LOCK_FILE,
     deleted_directory_name,
@@ -50,8 +49,8 @@ from protocol.stored.meta_properties import MetaProperties
 
 _log = structlog.get_logger(__name__)
 
-LOGS_CLOSED_PER_STEP: Final = 25
-"""Some tens of microseconds each."""
+LOGS_MADE_PER_STEP: Final = 2
+"""Or renamed: up to a millisecond each."""
 LOGS_NOTED_PER_STEP: Final = 250
 """Some microseconds each."""
 
@@ -232,7 +231,11 @@ class LogDirectory:
                 raise TopicAlreadyExistsError(f"{topic_partition} is in {self.path}")
         with storage_errors("make logs in", self.path):
             self._lock.check()  # else they would be lost from sight in an unmounted directory
-        logs = [create_log(self.context, self.path, *each) for each in partitions]
+        logs: list[PartitionLog] = []
+        for each in partitions:
+            logs.append(create_log(self.context, self.path, *each))
+            if not len(logs) % LOGS_MADE_PER_STEP:
+                yield None
         for log in logs:
             log.keep_durable_offset_in(self.durable_offsets)
         try:
@@ -292,6 +295,8 @@ class LogDirectory:
             self.context.handles.renamed(log.directory, doomed)
             self._doomed.append(doomed)
             deleted.append(log)
+            if not len(deleted) % LOGS_MADE_PER_STEP:
+                yield None
         with storage_errors("delete logs in", self.path):
             yield partial(self.context.disk.sync_directory, self.path)
         for log in deleted:
@@ -356,36 +361,8 @@ class LogDirectory:
         run_to_end(self.close_steps(clean=clean))
 
     def close_steps(self, *, clean: bool = True) -> Steps[None]:
-        """Close all logs, some a step, and give the directory back.
-
-        Logs that were prepared and flushed (`PartitionLog.prepare_close`) wait for no disk here.
-
-        Args:
-            clean: Flush and checkpoint everything and leave the clean marker. Without, nothing is
-                saved: the next start recovers.
-
-        Raises:
-            OSError: something could not be saved: there is no clean marker.
-            StorageError: likewise.
-        """
-        disk = self.context.disk
-        try:
-            if clean:
-                for number, log in enumerate(self.logs.values(), 1):
-                    log.close()
-                    if not number % LOGS_CLOSED_PER_STEP:
-                        yield None
-                while self.note_touched():
-                    yield None
-                task = self.checkpoint_task()
-                yield task.run
-                yield from rename_steps(self.context, task)
-                yield self.durable_offsets.close
-                marker = self.path / CLEAN_SHUTDOWN_MARKER
-                yield partial(replace_file, disk, marker, clean_shutdown.encode())
-        finally:
-            self.context.handles.close_all()
-            self._lock.release()
+        """Close all logs, some a step, and give the directory back; see `closing_steps`."""
+        return closing_steps(self, self._lock, clean=clean)
 
 
 def _make_if_missing(disk: Disk, path: Path, *, create: bool) -> None:
