@@ -234,6 +234,8 @@ class Broker:
             "native", sockets, api.session, admission, self.metrics, self.manager.spare_files
         )
         await self._listener.start()
+        self.metrics.is_accepting = lambda: self._listener is None or self._listener.is_accepting
+        self.health.watch(self._listener.problems)
         self.addresses["native"] = self._listener.addresses
 
     def _tell_ready(self, seconds: float) -> None:

@@ -187,6 +187,7 @@ class Metrics:
         "connections_closed",
         "connections_open",
         "flush",
+        "is_accepting",
         "loop_lag",
         "partition_samples",
         "receive_buffer_bytes",
@@ -199,6 +200,8 @@ class Metrics:
         self.connections_open: Callable[[], int] = int
         self.connections_closed: Counter[str] = Counter()
         """Connections that ended, by reason: a few fixed words, never text from a client."""
+        self.is_accepting: Callable[[], bool] = lambda: True
+        """False while there are no file descriptors for new connections."""
         self.receive_buffer_bytes: Callable[[], int] = int
         self.flush = FlushMetrics()
         self.storage = StorageMetrics()

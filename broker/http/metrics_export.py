@@ -158,6 +158,11 @@ class BrokerCollector(Collector):
             closed.add_metric([reason], count)
         yield closed
         yield gauge(
+            "tidelog_accepting",
+            "0 while there are no file descriptors for new connections: they wait.",
+            int(metrics.is_accepting()),
+        )
+        yield gauge(
             "tidelog_receive_buffers_bytes",
             "Memory of requests that are being received.",
             metrics.receive_buffer_bytes(),

@@ -69,6 +69,12 @@ class Listener:
         )
         self._acceptor.start()
 
+    def problems(self) -> list[str]:
+        """Return what is wrong with it, a sentence each."""
+        if self.is_accepting:
+            return []
+        return [f"{self.name}: new connections wait, for there are no file descriptors for them"]
+
     @property
     def is_accepting(self) -> bool:
         """False while there are no descriptors for connections: they wait in the kernel's queue."""

@@ -230,6 +230,7 @@ def test_given_no_descriptors_left_when_clients_come_then_they_wait_and_the_rest
                 lambda: "no new connections are accepted for the time being" in messages(daemon),
                 "accepting goes on",
             )
+            assert "new connections wait" in readiness(daemon)[1]["degraded"][0]
             cpu_s = cpu_seconds(pid)
             for number in range(20):
                 assert client.produce(f"new-{number}", b"x").error == 0, "files can be opened"
