@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test lint bench clean
+.PHONY: help install demo serve test crash lint bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -35,6 +35,10 @@ serve: $(COMPILED) ## run the daemon with its defaults; data in ./tidelog-data
 
 test: $(COMPILED) ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+CRASH_SCALE ?= 10
+crash: $(COMPILED) ## the crash tests of `make test` at length: 300 rounds of kill -9, ten times the seeds
+	TIDELOG_CRASH_SCALE=$(CRASH_SCALE) $(BIN)/python -m pytest tests/crash -n 2 --dist worksteal -o timeout=7200
 
 lint: $(INSTALLED) ## ruff, mypy strict, import-linter
 	$(BIN)/ruff check .
