@@ -175,8 +175,8 @@ class ProduceEntries:
             info = log.append(batches, expected_offset=entry.expected_offset)
         except OutOfOrderSequenceError as error:
             assert partition is not None, "only a log says this"
-            if entry.expected_offset is None:  # a producer's sequence was not the next one
-                return self.refused(error)
+            if entry.expected_offset in (None, partition.log.log_end_offset):
+                return self.refused(error)  # a producer's sequence is not the next one
             return Outcome(error.code, partition.log.log_end_offset)
         except TidelogError as error:
             return self.refused(error)

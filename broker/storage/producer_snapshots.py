@@ -49,9 +49,7 @@ class ProducerSnapshots:
         self.offsets: list[int] = sorted(
             parsed.base_offset
             for name in names
-            if (parsed := parse_file_name(name)) is not None
-            and parsed.suffix == SNAPSHOT_SUFFIX
-            and not parsed.state
+            if name.endswith(SNAPSHOT_SUFFIX) and (parsed := parse_file_name(name)) is not None
         )
         """Of the files there are, oldest first."""
 

@@ -78,6 +78,20 @@ def test_given_produces_when_the_high_watermark_passes_some_then_those_are_answe
     assert bench.answers == [("a", ErrorCode.NONE), ("b", ErrorCode.NONE)]
 
 
+def test_given_a_repetition_when_it_waits_then_it_is_answered_with_those_of_its_offset(
+    bench: Bench,
+):
+    """An idempotent producer's batch may be sent again before the first one is committed."""
+    for name, end_offset in (("a", 1), ("b", 3), ("c", 4), ("b again", 3), ("a again", 1)):
+        bench.wait(name, end_offset)
+
+    bench.move_high_watermark(1)
+    assert [name for name, _ in bench.answers] == ["a", "a again"]
+    bench.move_high_watermark(3)
+
+    assert [name for name, _ in bench.answers] == ["a", "a again", "b", "b again"]
+
+
 def test_given_a_high_watermark_inside_a_batch_when_moved_then_its_produce_waits(bench: Bench):
     bench.wait("a", 10)
 

@@ -21,6 +21,7 @@ from protocol.record_batch_builder import build_batch
 from protocol.simple_message_set import build_set
 from tests.support.fake_disk import FakeDisk
 from tests.support.native_broker import CLOCK_START_MS, COMMIT, NativeBroker, Sent, batch
+from tests.support.producers import producer_batch
 from tests.support.records import sealed
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "native-protocol.md"
@@ -192,6 +193,16 @@ refused_set(
         producer_epoch=0,
         base_sequence=0,
     ),
+)
+refused_set(
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    "gap in a producer's sequences",
+    bytes(producer_batch(7, 0)) + bytes(producer_batch(7, 2)),
+)
+refused_set(
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    "older epoch of a producer",
+    bytes(producer_batch(7, 0, epoch=1)) + bytes(producer_batch(7, 1)),
 )
 refused_set(
     ErrorCode.INVALID_RECORD, "count and last delta", bytes(sealed(GOOD, last_offset_delta=5))

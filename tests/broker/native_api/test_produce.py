@@ -15,6 +15,7 @@ from protocol.record_batch import Record, iterate_batches, iterate_records
 from protocol.record_batch_builder import build_batch
 from protocol.simple_message_set import build_set
 from tests.support.native_broker import CLOCK_START_MS, COMMIT, INTERVAL, OS, NativeBroker, batch
+from tests.support.producers import producer_batch
 
 UNSYNCED = (INTERVAL, OS)
 
@@ -51,6 +52,38 @@ def test_given_batches_when_produced_then_they_are_stored_with_the_logs_offsets(
             (3, b"d"),
             (4, b"e"),
         ]
+
+
+def test_given_an_idempotent_batch_when_produced_again_then_the_first_answer_comes_again():
+    with NativeBroker() as broker:
+        broker.create_topic("logs")
+        partition = broker.partition("logs")
+        broker.produce("logs", batch(b"a"))
+        sets = [bytes(producer_batch(7, sequence, count=2)) for sequence in (0, 2, 4)]
+
+        answers = [broker.produce("logs", each).produced for each in sets]
+        counted = partition.messages_in, partition.bytes_in
+        again = [broker.produce("logs", each, acks=-1).produced for each in sets]
+
+        assert answers == [(0, 1, -1, 2), (0, 3, -1, 2), (0, 5, -1, 2)]
+        assert again == answers
+        assert (partition.messages_in, partition.bytes_in) == counted
+        assert partition.log.log_end_offset == 7
+
+
+def test_given_a_repetition_before_the_first_is_committed_when_flushed_then_both_are_answered():
+    with NativeBroker(hold_flush=True) as broker:
+        broker.create_topic("logs", settings=COMMIT)
+        sent = [
+            broker.send(*requests.encode_produce("logs", 0, -1, 500, 2, bytes(data)))
+            for data in (producer_batch(7, 0), producer_batch(7, 1), producer_batch(7, 0))
+        ]
+        assert all(each.is_waiting for each in sent)
+
+        broker.flushes.follow()
+        broker.loop.advance(1)
+
+        assert [each.produced for each in sent] == [(0, 0, -1, 1), (0, 1, -1, 1), (0, 0, -1, 1)]
 
 
 def test_given_keys_and_headers_when_produced_then_they_come_back_untouched():
