@@ -1,16 +1,21 @@
 """`make bench`: run the benchmarks and print one table.
 
-python -m bench [native] [start] [cleaner] [--scale 0.1]
+python -m bench [native] [start] [cleaner] [recovery] [--scale 0.1]
 """
 
 from __future__ import annotations
 
 import argparse
 
-from bench import cleaner, machine, native, start
+from bench import cleaner, machine, native, recovery, start
 from bench.table import Table
 
-SUITES = {"native": native.run, "start": start.run, "cleaner": cleaner.run}
+SUITES = {
+    "native": native.run,
+    "start": start.run,
+    "cleaner": cleaner.run,
+    "recovery": recovery.run,
+}
 
 
 def main() -> None:

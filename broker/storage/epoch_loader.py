@@ -12,8 +12,8 @@ from pathlib import Path
 import structlog
 
 from broker.storage.disk import Disk
+from broker.storage.header_walk import headers_from
 from broker.storage.leader_epochs import LeaderEpochs
-from broker.storage.producer_loader import headers_from
 from broker.storage.segments import Segments
 from protocol.errors import CorruptMessageError
 from protocol.identifiers import NO_LEADER_EPOCH

@@ -12,18 +12,19 @@ this is done once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import structlog
 
 from broker.storage.disk import storage_errors
-from broker.storage.entry_walk import EntryHeader
-from broker.storage.producer import Producer, sequence_after
+from broker.storage.header_walk import headers_from
+from broker.storage.producer import BATCHES_KEPT, Producer, sequence_after
 from broker.storage.producer_snapshots import ProducerSnapshots
 from broker.storage.producer_state import CompletedTransaction, ProducerBatch, ProducerState
-from broker.storage.segment_recovery import SegmentWalk
 from broker.storage.segments import Segments
 from protocol.end_transaction_marker import (
     CONTROL_BATCH_BYTES_MAX,
@@ -31,7 +32,13 @@ from protocol.end_transaction_marker import (
     decode_marker,
 )
 from protocol.errors import CorruptMessageError, StorageError
-from protocol.record_batch_header import HEADER_BYTES, BatchHeader, parse_header
+from protocol.record_batch_header import (
+    CONTROL_FLAG,
+    HEADER_BYTES,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    parse_header,
+)
 from protocol.stored.file_names import TRANSACTION_INDEX_SUFFIX
 
 if TYPE_CHECKING:
@@ -41,6 +48,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
+RECENT_PRODUCERS_MAX: Final = 10_000
+"""Whose last batches are kept at once while a segment is walked: some megabytes."""
 ENTRIES_COMPARED: Final = 8
 """Of a snapshot, with the batches that they tell of: those of another log differ at once."""
 
@@ -258,15 +267,40 @@ class _Loader:
             if segment.base_offset in self.plain_segments:
                 on_segment(segment, completed)
                 continue
+            recent: dict[int, deque[tuple[int, BatchHeader]]] = {}
             for position, header in headers_from(segment, start):
                 if header.base_offset >= self.log_end_offset:
                     break
-                if type(header) is BatchHeader and header.producer_id >= 0:
+                if type(header) is not BatchHeader or header.producer_id < 0:
+                    continue
+                if header.attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG):
+                    self._take_recent(segment, recent)
                     ended = self._take(segment, position, header)
                     if ended is not None:
                         completed.append(ended)
+                    continue
+                known = recent.get(header.producer_id)
+                if known is None:
+                    if len(recent) >= RECENT_PRODUCERS_MAX:
+                        self._take_recent(segment, recent)
+                    known = recent[header.producer_id] = deque(maxlen=BATCHES_KEPT)
+                known.append((position, header))
+            self._take_recent(segment, recent)
             self.replayed_bytes += segment.size_bytes
             on_segment(segment, completed)
+
+    def _take_recent(
+        self, segment: LogSegment, recent: dict[int, deque[tuple[int, BatchHeader]]]
+    ) -> None:
+        """Take each producer's last plain batches, in the order of the log, and forget them.
+
+        The ones before them it would not remember: so a log of a million batches is not a million
+        changes of state.
+        """
+        if recent:
+            for position, header in sorted(chain.from_iterable(recent.values())):
+                self._take(segment, position, header)
+            recent.clear()
 
     def _take(
         self, segment: LogSegment, position: int, header: BatchHeader
@@ -334,32 +368,3 @@ def marker_at(
             "marker not readable", segment=repr(segment), position=position, error=str(error)
         )
         return None
-
-
-def headers_from(segment: LogSegment, offset: int) -> Iterator[tuple[int, EntryHeader]]:
-    """Yield position and header of each batch from the one that holds `offset`, past damage."""
-    records, base_offset = segment.records, segment.base_offset
-    position = 0
-    if offset > base_offset:
-        try:
-            found = segment.translate_offset(offset)
-        except CorruptMessageError:
-            found = None
-        else:
-            if found is None:
-                return
-        position = 0 if found is None else found.position
-    next_offset = base_offset
-    while position < records.size_bytes:
-        try:
-            for at, header in records.batches(position):
-                position, next_offset = at + header.size_bytes, header.last_offset + 1
-                if header.last_offset >= offset:
-                    yield at, header
-        except CorruptMessageError:
-            pass  # looked at below, like a walk that ends before the file does
-        if position < records.size_bytes:
-            later = SegmentWalk(records, base_offset).find_later(position, next_offset)
-            if later is None:
-                return
-            position = later.position
