@@ -6,7 +6,7 @@ when it is first read: no CRC covers a batch's offset, and a bit may have flippe
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
 STRETCHES_MAX: Final = 64
@@ -38,6 +38,16 @@ class CheckedBytes:
         if number < 0 or self._stretches[number].end < position:
             return None
         return self._stretches[number]
+
+    def end_at(self, offset: int) -> int | None:
+        """Return where a stretch ends behind which `offset` is next; None if none does.
+
+        There a reader goes on: it needs no index.
+        """
+        number = bisect_left(self._stretches, offset, key=lambda each: each.next_offset)
+        if number == len(self._stretches) or self._stretches[number].next_offset != offset:
+            return None
+        return self._stretches[number].end
 
     def add(self, start: int, end: int, next_offset: int) -> None:
         """Take note that the batches from `start` to `end` are sound."""

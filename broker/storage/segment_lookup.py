@@ -198,9 +198,12 @@ class SegmentLookup:
 
     # --- walking ------------------------------------------------------------------------------
 
-    def walk(self) -> SegmentWalk:
+    def walk(self, window_bytes: int | None = None) -> SegmentWalk:
         """Return a walk over all that is there now."""
-        return SegmentWalk(self.records, self.base_offset, limit_offset=self.limit_offset)
+        return SegmentWalk(
+            self.records, self.base_offset,
+            limit_offset=self.limit_offset, window_bytes=window_bytes,
+        )  # fmt: skip
 
     def headers(self, position: int) -> Iterator[tuple[int, EntryHeader]]:
         """Yield every batch from `position` to where the segment ends at the first step.

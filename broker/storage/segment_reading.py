@@ -61,7 +61,7 @@ class ReadableSegment(SegmentFiles):
         if max_bytes < 0:
             raise InvalidRequestError(f"max_bytes is {max_bytes}")
         try:
-            found = self._lookup.translate_offset(offset, 0)
+            found = self._find(offset)
         except CorruptMessageError as error:
             self.check.raise_damage(error)
         if found is None:
@@ -77,6 +77,15 @@ class ReadableSegment(SegmentFiles):
         if self.check.unchecked is not None:
             size = self.check.check(offset, found, size)
         return metadata, FileSlice(self.records, position, size)
+
+    def _find(self, offset: int) -> OffsetPosition | None:
+        """Return the first batch that reaches `offset`; errors as `translate_offset`."""
+        unchecked = self.check.unchecked
+        if unchecked is not None and not self.wounds:
+            position = unchecked.end_at(offset)
+            if position is not None:
+                return self.records.search_for(offset, position)
+        return self._lookup.translate_offset(offset, 0)
 
     def offset_for_timestamp(self, time_ms: int, from_offset: int = 0) -> TimestampOffset | None:
         """Run `timestamp_steps` to its end."""

@@ -83,11 +83,13 @@ class SegmentWalk:
         *,
         limit_offset: int | None = None,
         promised_offset: int = 0,
+        window_bytes: int | None = None,
     ) -> None:
         """Args:
         limit_offset: No batch of this segment reaches it: the base offset of the next one.
-        promised_offset: Offsets below it are known to have been stored. Not with the cleaner's
-            gaps at it, so that no batch may begin behind it where the one before ends below.
+        promised_offset: Offsets below it are known to have been stored, no gap of the cleaner's
+            is at it: no batch may begin behind it where the one before ends below.
+        window_bytes: How much to read at once, where less will be looked at.
         """
         self._records = records
         self.base_offset = base_offset
@@ -95,7 +97,8 @@ class SegmentWalk:
         self.limit_offset = reach if limit_offset is None else min(limit_offset, reach)
         self.promised_offset = promised_offset
         self.size_bytes = records.size_bytes
-        self._buffer = memoryview(bytearray(min(WINDOW_BYTES, max(self.size_bytes, 1))))
+        wanted_bytes = WINDOW_BYTES if window_bytes is None else min(window_bytes, WINDOW_BYTES)
+        self._buffer = memoryview(bytearray(min(wanted_bytes, max(self.size_bytes, 1))))
         self._start = self._end = 0  # which bytes of the file the window holds
         self.sound_position, self.sound_offset = 0, base_offset
         """Where a walk that is over, or has failed, found the sound batches to end."""
@@ -308,10 +311,6 @@ def _legacy_header(window: memoryview, index: int) -> LegacyHeader:
     return LegacyHeader(offset, size_bytes, magic, crc, attributes, timestamp)
 
 
-def _is_torn(_: Damage, __: OffsetPosition | None) -> bool:
-    return False
-
-
 def recover(
     walk: SegmentWalk, builder: IndexBuilder, visitor: Visitor | None, judge: Judge | None
 ) -> tuple[SegmentRecovery, int]:
@@ -320,7 +319,6 @@ def recover(
     Args:
         judge: Without one the first bad byte ends the segment.
     """
-    judge = judge if judge is not None else _is_torn
     base_offset, size_bytes = walk.base_offset, walk.size_bytes
     position, next_offset, forced = 0, base_offset, False
     wounds: list[Damage] = []
@@ -344,7 +342,7 @@ def recover(
         position, next_offset = walk.sound_position, walk.sound_offset
         later = walk.find_later(position, next_offset)
         wound = wound_between(walk, position, next_offset, later, fault)
-        if not judge(wound, later):
+        if judge is None or not judge(wound, later):
             break
         wounds.append(wound)
         if later is None:
