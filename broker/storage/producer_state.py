@@ -136,7 +136,7 @@ class ProducerState:
             producer = append.producers.get(producer_id)
             if producer is None:
                 known = self.producers.get(producer_id)
-                if known is None:
+                if known is None and origin is not AppendOrigin.REPLICATION:
                     self._check_room(append)
                 producer = Producer(producer_id) if known is None else known.copy()
                 append.producers[producer_id] = producer
