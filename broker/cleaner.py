@@ -59,7 +59,7 @@ def start_cleaner(
         executor=executor,
         clock=clock,
         metrics=metrics,
-        free_bytes_min=config.storage.disk_reserve_bytes,
+        free_bytes_min=max((each.guard.reserve_bytes for each in directories), default=0),
     )
     cleaner.start()
 
