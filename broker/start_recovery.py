@@ -48,8 +48,9 @@ class RecoveryProgress:
 
     def note(self, directory: Path, read_bytes: int) -> None:
         """A log has been read so far. Damage is read twice; more than planned is not counted."""
-        self._done[directory] = min(read_bytes, self._planned[directory])
-        self._metrics.recovered_bytes = sum(self._done.values())
+        done = min(read_bytes, self._planned[directory])
+        self._metrics.recovered_bytes += done - self._done[directory]
+        self._done[directory] = done
 
     def note_done(self, directory: Path) -> None:
         """A log is recovered, or given up."""

@@ -11,7 +11,7 @@ from broker.scrubber import Scrubber
 from broker.storage.log_config import LogConfig
 from broker.storage.log_directory import LogDirectory
 from broker.storage.os_disk import OsDisk
-from broker.worker import InlineWorker, WorkerDiedError
+from broker.worker import InlineWorker, WorkerDiedError, WorkerPool
 from protocol.errors import CorruptMessageError, StorageError
 from protocol.identifiers import TopicPartition
 from tests.support.log_storage import NOW_MS, batch
@@ -45,7 +45,7 @@ class Job(InlineWorker):
 class Scrubbing:
     """A log of 250 batches in three segments, on a real disk, and a scrubber over it."""
 
-    def __init__(self, path):
+    def __init__(self, path, job=None):
         self.clock = ManualClock(NOW_MS)
         self.directory = LogDirectory.open(
             OsDisk(), path, self.clock, lambda topic: CONFIG, create=True
@@ -54,7 +54,7 @@ class Scrubbing:
         for number in range(250):
             self.log.append(batch(b"%d" % (number % 10), timestamp=NOW_MS + number))
         self.log.flush()
-        self.job, self.metrics = Job(), ScrubMetrics()
+        self.job, self.metrics = job or Job(), ScrubMetrics()
         self.scrubber = Scrubber(
             [self.directory], 1 << 60, jobs=self.job, clock=self.clock, metrics=self.metrics,
             shuffle=lambda logs: None,
@@ -208,3 +208,20 @@ async def test_given_a_bug_when_it_runs_then_it_goes_on_and_can_be_ended(scrubbi
     await scrubbing.scrubber.close()
 
     assert scrubbing.metrics.failures == 2
+
+
+async def test_given_a_real_worker_when_scrubbed_then_damage_is_found_and_files_stay_as_they_are(
+    tmp_path,
+):
+    pool = WorkerPool()
+    scrubbing = Scrubbing(tmp_path / "data", pool)
+    scrubbing.damage(130)
+    files = {each: each.read_bytes() for each in scrubbing.log.directory.iterdir()}
+
+    await scrubbing.scrubber.scrub_all()
+    await pool.close()
+
+    assert [each.first_offset for each in scrubbing.log.damage] == [130]
+    assert scrubbing.metrics.findings == 1
+    assert {each: each.read_bytes() for each in files} == files
+    scrubbing.directory.close(clean=False)
