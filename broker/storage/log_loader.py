@@ -120,6 +120,8 @@ def load_log(context: LogContext, plan: LogPlan, facts: RecoveredFacts | None = 
         Segments(recovered.segments), epochs, producers, log_start_offset=log_start_offset,
         log_end_offset=recovered.log_end_offset, damage=recovered.damage,
     )  # fmt: skip
+    if hints.cleaned_offset:
+        log.cleaning.cleaned_offset = hints.cleaned_offset
     return LoadedLog(log, recovered.checked_bytes, recovered.cut_bytes)
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from broker.storage.file_slice import FileSlice
     from broker.storage.partition_log import PartitionLog
     from broker.storage.segment import LogSegment
+    from broker.storage.segments import Segments
     from protocol.stored.transaction_index import AbortedTransaction
 
 SEGMENTS_PER_STEP: Final = 20
@@ -119,10 +120,42 @@ class LogReader:
                 if not slices:
                     raise CorruptMessageError(wound.position, str(wound))
                 break
-            segment = segments.higher(segment.base_offset)
+            segment = self._following(segment, segments)
         if found is None:  # everything from `offset` to the limit was compacted away
             return FetchData(end, (), 0)
         return FetchData(found, tuple(slices), size_bytes)
+
+    def _following(self, segment: LogSegment, segments: Segments) -> LogSegment | None:
+        """Return the next segment, if this one ends where that begins.
+
+        Raises:
+            DamageFoundError: offsets between them are missing, and nobody knew of it.
+            CorruptMessageError: the end cannot be read.
+        """
+        following = segments.higher(segment.base_offset)
+        if following is not None and not segment.check.is_end_checked:
+            self._check_end(segment, following.base_offset)
+        return following
+
+    def _check_end(self, segment: LogSegment, next_base_offset: int) -> None:
+        """Only the cleaner leaves gaps: else a file has lost its end. Errors as `_following`."""
+        log = self._log
+        try:
+            end = segment.next_offset()
+        except CorruptMessageError as error:
+            segment.check.raise_damage(error)
+        if segment.wounds:
+            end = max(end, segment.wounds[-1].next_offset)
+        is_cleaned = next_base_offset <= (log.cleaning.cleaned_offset or 0)
+        if not (log.config.cleanup_policy.compacts or is_cleaned):
+            missing = next_base_offset - max(end, log.log_start_offset)
+            if missing > 0:
+                size = segment.size_bytes
+                fault = f"{missing} offsets are missing"
+                raise DamageFoundError(
+                    Damage(segment.base_offset, size, size, end, next_base_offset, fault)
+                )
+        segment.check.is_end_checked = True
 
     @staticmethod
     def _wound_ahead(segment: LogSegment, offset: int, *, is_begin: bool) -> Damage | None:
@@ -237,7 +270,7 @@ class LogReader:
             base_offset = segment.base_offset
             is_there = log.segments.floor(base_offset) is segment
             if not is_there or not self._may_reach(segment, timestamp_ms):
-                before = _wound_at_end(segment, start) if segment.wounds else None
+                before = self._wound_at_end(segment, start)
                 continue
             if segment.check.unchecked is not None:
                 self._set_limit(segment)
@@ -252,10 +285,25 @@ class LogReader:
                 if before is not None and self.metadata(offset).position == 0:
                     break
                 return (timestamp, offset) if offset < end else None
-            before = _wound_at_end(segment, start) if segment.wounds else None
+            before = self._wound_at_end(segment, start)
         if before is not None:
             raise CorruptMessageError(before.position, str(before))
         return None
+
+    def _wound_at_end(self, segment: LogSegment, log_start_offset: int) -> Damage | None:
+        """Return the wound that takes up the segment's end, if it may hide a record."""
+        try:
+            self._following(segment, self._log.segments)
+        except DamageFoundError as error:
+            self._log.add_damage(error.damage)
+        except CorruptMessageError:
+            pass  # whoever reads there is told
+        if not segment.wounds:
+            return None
+        wound = segment.wounds[-1]
+        is_at_end = wound.end_position >= segment.size_bytes
+        hides = max(wound.first_offset, log_start_offset) < wound.next_offset
+        return wound if is_at_end and hides else None
 
     def _found_in(
         self, segment: LogSegment, timestamp_ms: int, from_offset: int
@@ -296,11 +344,3 @@ class LogReader:
             if segment.base_offset <= log.log_start_offset:
                 break
         return below
-
-
-def _wound_at_end(segment: LogSegment, log_start_offset: int) -> Damage | None:
-    """Return the wound that takes up the segment's end, if it may hide a record."""
-    wound = segment.wounds[-1]
-    is_at_end = wound.end_position >= segment.size_bytes
-    hides = max(wound.first_offset, log_start_offset) < wound.next_offset
-    return wound if is_at_end and hides else None

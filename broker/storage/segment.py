@@ -333,6 +333,7 @@ class LogSegment(ReadableSegment):
             self._load_tail()
         self._seal_indexes()
         self.records.seal()
+        self.check.is_end_checked = True  # the next one begins where this process has ended it
 
     def _seal_indexes(self) -> None:
         time_index = self.time_index

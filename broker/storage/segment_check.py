@@ -26,13 +26,15 @@ WINDOW_BYTES_MIN: Final = 64 * 1024
 class SegmentCheck:
     """Of one segment."""
 
-    __slots__ = ("_lookup", "unchecked")
+    __slots__ = ("_lookup", "is_end_checked", "unchecked")
 
     def __init__(self, lookup: SegmentLookup) -> None:
         self._lookup = lookup
         size_bytes = lookup.records.size_bytes
         self.unchecked: CheckedBytes | None = CheckedBytes(size_bytes) if size_bytes else None
         """What of the segment was checked by this process; None: all of it."""
+        self.is_end_checked = False
+        """Whether it is known that the segment ends where the next one begins, or may not."""
 
     def raise_damage(self, error: CorruptMessageError) -> NoReturn:
         """Find out what is wrong at the place of an error, and raise it.
