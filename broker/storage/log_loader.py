@@ -160,7 +160,7 @@ def _load_producers(
     return load_producers(
         context, plan.directory, recovered.segments, plan.config,
         log_end_offset=recovered.log_end_offset, rebuild_from=rebuild_from,
-        plain_segments=recovered.plain_segments,
+        recent_batches=recovered.recent_batches,
     )  # fmt: skip
 
 

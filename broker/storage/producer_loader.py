@@ -12,9 +12,7 @@ this is done once.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -22,9 +20,10 @@ import structlog
 
 from broker.storage.disk import storage_errors
 from broker.storage.header_walk import headers_from
-from broker.storage.producer import BATCHES_KEPT, Producer, sequence_after
+from broker.storage.producer import Producer, sequence_after
 from broker.storage.producer_snapshots import ProducerSnapshots
 from broker.storage.producer_state import CompletedTransaction, ProducerBatch, ProducerState
+from broker.storage.recent_batches import RecentBatches
 from broker.storage.segments import Segments
 from protocol.end_transaction_marker import (
     CONTROL_BATCH_BYTES_MAX,
@@ -32,13 +31,7 @@ from protocol.end_transaction_marker import (
     decode_marker,
 )
 from protocol.errors import CorruptMessageError, StorageError
-from protocol.record_batch_header import (
-    CONTROL_FLAG,
-    HEADER_BYTES,
-    TRANSACTIONAL_FLAG,
-    BatchHeader,
-    parse_header,
-)
+from protocol.record_batch_header import HEADER_BYTES, BatchHeader, parse_header
 from protocol.stored.file_names import TRANSACTION_INDEX_SUFFIX
 
 if TYPE_CHECKING:
@@ -48,8 +41,6 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-RECENT_PRODUCERS_MAX: Final = 10_000
-"""Whose last batches are kept at once while a segment is walked: some megabytes."""
 ENTRIES_COMPARED: Final = 8
 """Of a snapshot, with the batches that they tell of: those of another log differ at once."""
 
@@ -79,7 +70,7 @@ def load_producers(
     *,
     log_end_offset: int,
     rebuild_from: int | None = None,
-    plain_segments: Collection[int] = (),
+    recent_batches: Mapping[int, Sequence[tuple[int, BatchHeader]]] | None = None,
 ) -> LoadedProducers:
     """Load the producers of a log whose segments were loaded, or recovered.
 
@@ -90,15 +81,15 @@ def load_producers(
         segments: All, oldest first.
         rebuild_from: The base offset of the first segment that recovery has checked: transaction
             indexes from there on are built anew. None after a clean stop.
-        plain_segments: Base offsets of those in which recovery has met no producer's batch: they
-            need not be walked again.
+        recent_batches: By base offset, of segments that recovery has walked and that hold no
+            transactions, what it has met (`RecentBatches`): they need not be walked again.
 
     Raises:
         StorageError: a file cannot be read, or a snapshot above the log end not be removed.
         OSError: a sync failed: final.
     """
     loader = _Loader(context, directory, Segments(segments), config, log_end_offset)
-    loader.plain_segments = frozenset(plain_segments)
+    loader.recent_batches = recent_batches or {}
     return loader.load(rebuild_from)
 
 
@@ -170,7 +161,7 @@ class _Loader:
         self.snapshots: ProducerSnapshots | None = None
         self.high_watermark = log_end_offset
         self.replayed_bytes = 0
-        self.plain_segments: frozenset[int] = frozenset()
+        self.recent_batches: Mapping[int, Sequence[tuple[int, BatchHeader]]] = {}
 
     def load(self, rebuild_from: int | None) -> LoadedProducers:
         end = self.log_end_offset
@@ -264,43 +255,34 @@ class _Loader:
             if start < segment.base_offset and segment is self.segments.active:
                 self._write_at_active_base(segment.base_offset)
             completed: list[CompletedTransaction] = []
-            if segment.base_offset in self.plain_segments:
-                on_segment(segment, completed)
-                continue
-            recent: dict[int, deque[tuple[int, BatchHeader]]] = {}
-            for position, header in headers_from(segment, start):
-                if header.base_offset >= self.log_end_offset:
-                    break
-                if type(header) is not BatchHeader or header.producer_id < 0:
-                    continue
-                if header.attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG):
-                    self._take_recent(segment, recent)
-                    ended = self._take(segment, position, header)
-                    if ended is not None:
-                        completed.append(ended)
-                    continue
-                known = recent.get(header.producer_id)
-                if known is None:
-                    if len(recent) >= RECENT_PRODUCERS_MAX:
-                        self._take_recent(segment, recent)
-                    known = recent[header.producer_id] = deque(maxlen=BATCHES_KEPT)
-                known.append((position, header))
-            self._take_recent(segment, recent)
-            self.replayed_bytes += segment.size_bytes
+            known = self.recent_batches.get(segment.base_offset)
+            if known is None:
+                self._replay_segment(segment, start, completed)
+                self.replayed_bytes += segment.size_bytes
+            else:
+                self._take_all(segment, [each for each in known if each[1].last_offset >= start])
             on_segment(segment, completed)
 
-    def _take_recent(
-        self, segment: LogSegment, recent: dict[int, deque[tuple[int, BatchHeader]]]
+    def _replay_segment(
+        self, segment: LogSegment, start: int, completed: list[CompletedTransaction]
     ) -> None:
-        """Take each producer's last plain batches, in the order of the log, and forget them.
+        recent = RecentBatches()
+        for position, header in headers_from(segment, start):
+            if header.base_offset >= self.log_end_offset:
+                break
+            if type(header) is not BatchHeader or header.producer_id < 0:
+                continue
+            if not recent.add(position, header):
+                self._take_all(segment, recent.take())
+                ended = self._take(segment, position, header)
+                if ended is not None:
+                    completed.append(ended)
+        self._take_all(segment, recent.take())
 
-        The ones before them it would not remember: so a log of a million batches is not a million
-        changes of state.
-        """
-        if recent:
-            for position, header in sorted(chain.from_iterable(recent.values())):
-                self._take(segment, position, header)
-            recent.clear()
+    def _take_all(self, segment: LogSegment, batches: Iterable[tuple[int, BatchHeader]]) -> None:
+        """Take batches of which none is a transaction's."""
+        for position, header in batches:
+            self._take(segment, position, header)
 
     def _take(
         self, segment: LogSegment, position: int, header: BatchHeader

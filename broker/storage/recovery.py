@@ -15,6 +15,7 @@ Passes, each idempotent, so that a crash inside recovery is recovered by the nex
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +25,7 @@ from broker.storage.damage import Damage
 from broker.storage.disk import storage_errors
 from broker.storage.entry_walk import EntryHeader
 from broker.storage.quarantine import Cause, keep_copy
+from broker.storage.recent_batches import RecentBatches
 from broker.storage.segment_recovery import SegmentRecovery
 from protocol.errors import CorruptMessageError, StorageError
 from protocol.record_batch_header import BatchHeader
@@ -93,8 +95,8 @@ class Recovered(NamedTuple):
     damage: tuple[Damage, ...]
     checked_bytes: int
     cut_bytes: int
-    plain_segments: tuple[int, ...] = ()
-    """Base offsets of segments in which no batch is of a producer with an id."""
+    recent_batches: Mapping[int, list[tuple[int, BatchHeader]]] = {}
+    """By base offset, of checked segments without transactions: see `RecentBatches`."""
 
 
 # --- after an unclean stop --------------------------------------------------------------------
@@ -152,7 +154,7 @@ class _Recovery:
         self.hints, self.lost_segments = hints, lost_segments
         self.file_sizes: dict[str, int] | None = None
         self.damage: list[Damage] = []
-        self.with_producers: set[int] = set()
+        self.recent: dict[int, list[tuple[int, BatchHeader]]] = {}
         self.checked_bytes = self.cut_bytes = 0
         self.kept: list[LogSegment] = []
         self.checked: list[LogSegment] = []
@@ -180,11 +182,9 @@ class _Recovery:
         log_end_offset = max(log_end_offset, self.kept[-1].base_offset)
         if not self._is_known_durable(log_end_offset):
             self._sync()
-        checked = {each.base_offset for each in self.checked}
-        plain = tuple(checked - self.with_producers)
         return Recovered(
             tuple(self.kept), log_end_offset, tuple(self.damage), self.checked_bytes,
-            self.cut_bytes, plain,
+            self.cut_bytes, self.recent,
         )  # fmt: skip
 
     def _open(self, base_offset: int) -> LogSegment:
@@ -202,16 +202,22 @@ class _Recovery:
         def judge(wound: Damage, later: OffsetPosition | None) -> bool:
             return is_damage(wound, self.hints, is_followed=is_followed or later is not None)
 
-        def visit(_: int, header: EntryHeader) -> None:
-            if type(header) is BatchHeader and header.producer_id >= 0:
-                self.with_producers.add(segment.base_offset)
+        recent, is_told = RecentBatches(), True
+
+        def visit(position: int, header: EntryHeader) -> None:
+            nonlocal is_told
+            if type(header) is BatchHeader and header.producer_id >= 0 and is_told:
+                is_told = recent.add(position, header)
 
         with storage_errors("read", segment.path):
             self.context.handles.get(segment.path).drop_cached_pages(0, 0)
         self.checked.append(segment)
         self.checked_bytes += segment.size_bytes
-        promised_offset = self.hints.promised_offset
-        return segment.recover(visit, judge, limit_offset=end, promised_offset=promised_offset)
+        promised = self.hints.promised_offset
+        found = segment.recover(visit, judge, limit_offset=end, promised_offset=promised)
+        if is_told:
+            self.recent[segment.base_offset] = recent.take()
+        return found
 
     def _report_wounds(self, segment: LogSegment, found: SegmentRecovery, end: int | None) -> int:
         """Report the damage in a segment; return the offset that follows all there is in it."""
