@@ -16,6 +16,7 @@ from tests.support.running_broker import BrokerProcess
 from tidelog.client import Client
 
 DATA = Path(__file__).parents[2] / "data/kafka-4.3"
+CONTROLLER = DATA.parent / "kafka-controller/__cluster_metadata-0"
 TOPICS = ("compacted-idempotent", "compacted-txn", "logappend", "shapes")
 
 
@@ -23,7 +24,7 @@ TOPICS = ("compacted-idempotent", "compacted-txn", "logappend", "shapes")
 def source(tmp_path: Path) -> Path:
     """A Kafka data directory, with what Kafka leaves lying about."""
     directory = tmp_path / "kafka"
-    for path in DATA.iterdir():
+    for path in (*DATA.iterdir(), CONTROLLER):
         if path.is_dir():
             shutil.copytree(path, directory / path.name)
     (directory / "log-start-offset-checkpoint").write_text("0\n1\nshapes 0 2\n")
