@@ -269,8 +269,8 @@ def durable(table: Table, directory: Path, scale: float) -> None:
     """acks=all by 1, 10 and 100 writers, each waiting for its answer, synced against not."""
     frame = frames.produce(SINGLE, acks=-1)
     with (
-        processes.broker(directory / "commit") as commit,
-        processes.broker(directory / "os", "topics.flush_policy=os") as relaxed,
+        processes.broker(_made(directory / "commit")) as commit,
+        processes.broker(_made(directory / "os"), "topics.flush_policy=os") as relaxed,
     ):
         for server in (commit, relaxed):
             generators.stream(server.port, [frames.create_topic()], 1, 1)
@@ -302,6 +302,11 @@ def durable(table: Table, directory: Path, scale: float) -> None:
                 ratio=rate / other,
                 at_least=0.5 if writers == 100 else None,
             )
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
 
 
 def _remove_data(directory: Path) -> None:
