@@ -12,7 +12,8 @@ from broker.kafka_topics import kafka_topics, settings_to_adopt
 from broker.storage.os_disk import OsDisk
 from protocol.stored.cluster_metadata import KafkaTopic
 
-SEGMENT = Path(__file__).parents[1] / "data/kafka-controller/__cluster_metadata-0/00000000000000000000.log"
+CONTROLLER = Path(__file__).parents[1] / "data/kafka-controller/__cluster_metadata-0"
+SEGMENT = CONTROLLER / "00000000000000000000.log"
 ID = UUID(int=1)
 
 

@@ -13,7 +13,8 @@ from protocol.record_batch import iterate_batches, iterate_records
 from protocol.stored.cluster_metadata import KafkaTopic, read_topics
 from tests.support.damage import any_bytes, error_of
 
-LOG = Path(__file__).parents[2] / "data/kafka-controller/__cluster_metadata-0/00000000000000000000.log"
+CONTROLLER = Path(__file__).parents[2] / "data/kafka-controller/__cluster_metadata-0"
+LOG = CONTROLLER / "00000000000000000000.log"
 ID = UUID("a2c892df-f587-498c-9a3b-dc300b802060")
 
 # Written by hand from KIP-631: frame 1, api key, version, body, no tagged fields.
