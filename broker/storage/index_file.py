@@ -21,6 +21,7 @@ import structlog
 
 from broker.storage.disk import write_whole
 from broker.storage.file_handles import FileHandles
+from broker.storage.file_place import FilePlace
 from broker.storage.index_cache import IndexCache, IndexEntries
 
 WRITE_BEHIND_ENTRIES: Final = 512
@@ -37,27 +38,27 @@ class IndexFile(abc.ABC):
         "_cache",
         "_handles",
         "_is_stale",
+        "_place",
         "_written_entries",
         "active_entries",
         "base_offset",
         "entries_max",
         "is_dirty",
         "needs_rebuild",
-        "path",
         "size_bytes_max",
     )
 
     def __init__(
         self,
         handles: FileHandles,
-        path: Path,
+        path: Path | FilePlace,
         base_offset: int,
         size_bytes_max: int,
         cache: IndexCache,
     ) -> None:
         """Args as for `open`, which is what callers use."""
         self._handles, self._cache = handles, cache
-        self.path, self.base_offset = path, base_offset
+        self._place, self.base_offset = path, base_offset
         self.entries_max = size_bytes_max // self.ENTRY_BYTES
         self.size_bytes_max = self.entries_max * self.ENTRY_BYTES
         self.needs_rebuild = False
@@ -68,11 +69,22 @@ class IndexFile(abc.ABC):
         self.is_dirty = False  # entries were written or cut since the last sync
         self._is_stale = False  # the file holds what `reset` dropped
 
+    @property
+    def path(self) -> Path:
+        """The file, under its name now."""
+        if isinstance(self._place, FilePlace):
+            self._place = self._place.path
+        return self._place
+
+    @path.setter
+    def path(self, path: Path) -> None:
+        self._place = path
+
     @classmethod
     def open(
         cls,
         handles: FileHandles,
-        path: Path,
+        path: Path | FilePlace,
         base_offset: int,
         size_bytes_max: int,
         *,
@@ -86,8 +98,8 @@ class IndexFile(abc.ABC):
         Args:
             size_bytes_max: Full size, rounded down to a whole number of entries (R13).
             active: Appends will follow: the file is grown to its full size.
-            create: The segment is new: whatever the file holds is thrown away.
-            file_bytes: The file's size, if that is known; -1: there is none.
+            create: The segment is new: what the file holds is thrown away.
+            file_bytes: The file's size, if it is known; -1: there is none.
         """
         index = cls(handles, path, base_offset, size_bytes_max, cache)
         if create:
@@ -96,7 +108,7 @@ class IndexFile(abc.ABC):
         elif active:
             index.activate()
         elif file_bytes is None:
-            index.needs_rebuild = not handles.disk.exists(path)
+            index.needs_rebuild = not handles.disk.exists(index.path)
         else:
             index.needs_rebuild = file_bytes < 0 or file_bytes % cls.ENTRY_BYTES != 0
         return index
@@ -254,11 +266,8 @@ class IndexFile(abc.ABC):
             self.resize(self.size_bytes_max)
 
     def reset(self) -> None:
-        """Become an active, empty index, to be filled from the log, then settled or sealed.
-
-        The file is left as it is until then: of a thousand logs that recover, most have an index
-        that is as empty afterwards as it was.
-        """
+        """Become an active, empty index, to be filled from the log, then settled or sealed: until
+        then the file is left as it is."""
         self._cache.forget(self)
         self.active_entries = IndexEntries(*self._decode(b""))
         self._written_entries = 0
@@ -304,11 +313,8 @@ class IndexFile(abc.ABC):
         self.truncate_to_entries(0)
 
     def trim_to_valid_size(self) -> None:
-        """Write all entries and cut the file after them (R16).
-
-        Where that fails, even the second time, the file is removed: one that lacks its last
-        entries would pass for a whole one after a restart.
-        """
+        """Write all entries and cut the file after them (R16). Where that fails, even the second
+        time, the file is removed: else it would pass for a whole one after a restart."""
         entries = self.active_entries
         if entries is None:
             return

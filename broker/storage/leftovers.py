@@ -69,7 +69,8 @@ def finish_leftovers(context: LogContext, directory: Path) -> Leftovers:
         if junk:  # a deleted segment that came back would leave a hole behind it
             disk.sync_directory(directory)
             _log.info("leftovers removed", partition=directory.name, files=_told(junk))
-        parsed = _segment_files(names)
+        by_name = {name: parse_file_name(name) for name in names}
+        parsed = [each for each in by_name.values() if each is not None]
         swaps = [each for each in parsed if each.state == SWAP_SUFFIX]
         swapped: tuple[int, ...] = ()
         if swaps:
@@ -84,7 +85,7 @@ def finish_leftovers(context: LogContext, directory: Path) -> Leftovers:
         for each in orphans:
             _log.warning("index without a log removed", path=str(directory / str(each)))
             disk.unlink(directory / str(each))
-    _tell_strangers(directory, names)
+    _tell_strangers(directory, [name for name, each in by_name.items() if each is None])
     lost = {each.base_offset for each in orphans if logs and min(logs) < each.base_offset}
     return Leftovers(
         tuple(sorted(logs)),
@@ -98,11 +99,11 @@ def _segment_files(names: list[str]) -> list[SegmentFileName]:
 
 
 def _tell_strangers(directory: Path, names: list[str]) -> None:
+    """Tell of the files that have none of our names; `names` are those that no segment has."""
     strangers = [
         name
         for name in names
-        if parse_file_name(name) is None
-        and name not in OTHER_FILES
+        if name not in OTHER_FILES
         and not name.endswith(JUNK_SUFFIXES)
         and not is_quarantine_name(name)
     ]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from broker.storage.disk import storage_errors
 from broker.storage.file_handles import FileHandles
+from broker.storage.file_place import FilePlace
 from broker.storage.file_records import FileRecords
 from broker.storage.index_cache import IndexCache
 from broker.storage.offset_index import OffsetIndex
@@ -25,7 +26,7 @@ class SegmentFiles:
     """A `.log` with its `.index`, `.timeindex`, and a `.txnindex` where there is one."""
 
     __slots__ = (
-        "directory", "handles", "offset_index", "records", "time_index", "transaction_index",
+        "_transaction_index", "directory", "handles", "offset_index", "records", "time_index",
     )  # fmt: skip
 
     def __init__(
@@ -40,8 +41,7 @@ class SegmentFiles:
         self.directory = directory
         self.records = records
         self.offset_index, self.time_index = offset_index, time_index
-        self.transaction_index = TransactionIndex(handles, directory / _transaction_name(records))
-        """Read and written when asked for; most segments have no file of it."""
+        self._transaction_index: TransactionIndex | None = None
 
     @classmethod
     def open_files(
@@ -66,11 +66,11 @@ class SegmentFiles:
             StorageError: the `.log` is missing (without `create`) or cannot be opened.
         """
 
-        def path(kind: str) -> Path:
-            return directory / segment_file_name(base_offset, kind, suffix)
+        def place(kind: str) -> FilePlace:
+            return FilePlace(directory, segment_file_name(base_offset, kind, suffix))
 
-        log_path, index_path = path(LOG_SUFFIX), path(OFFSET_INDEX_SUFFIX)
-        time_index_path = path(TIME_INDEX_SUFFIX)
+        log_path = place(LOG_SUFFIX).path
+        index_path, time_index_path = place(OFFSET_INDEX_SUFFIX), place(TIME_INDEX_SUFFIX)
         index_bytes = time_index_bytes = None
         if sizes is None or log_path.name not in sizes:
             records = FileRecords.open(handles, log_path, create=create)
@@ -88,6 +88,14 @@ class SegmentFiles:
             active=active, cache=index_cache, create=is_new, file_bytes=time_index_bytes,
         )  # fmt: skip
         return SegmentFiles(handles, directory, records, offset_index, time_index)
+
+    @property
+    def transaction_index(self) -> TransactionIndex:
+        """Made, read and written when asked for: most segments have no file of it."""
+        if self._transaction_index is None:
+            path = self.directory / _transaction_name(self.records)
+            self._transaction_index = TransactionIndex(self.handles, path)
+        return self._transaction_index
 
     @property
     def path(self) -> Path:
@@ -129,8 +137,9 @@ class SegmentFiles:
         Raises:
             StorageError: a file cannot be renamed.
         """
+        indexes = self._indexes
         self.records.rename_to(_with_suffix(self.path, old, new))
-        for index in self._indexes:
+        for index in indexes:
             with storage_errors("rename", index.path):
                 index.rename_to(_with_suffix(index.path, old, new))
 
