@@ -23,7 +23,16 @@ from protocol.limits import HEADERS_PER_RECORD_MAX
 from protocol.record_batch_header import LOG_APPEND_TIME_FLAG, BatchHeader
 from protocol.varint import raw_varint, raw_varlong
 
-__all__ = ["Headers", "Record", "decode_records", "decode_values", "scan_records"]
+__all__ = [
+    "NULL",
+    "Headers",
+    "Record",
+    "decode_headers",
+    "decode_records",
+    "record_error",
+    "refuse_length",
+    "scan_records",
+]
 
 HEADER_BYTES_MIN: Final = 2
 NULL: Final = 1
@@ -85,7 +94,7 @@ def decode_records(data: bytes, header: BatchHeader, batch_position: int) -> Ite
                 raw, position = raw_varint(data, position)
             key: bytes | None = data[position + 1 : (position := position + 1 + (raw >> 1))]
             if raw & 1:
-                key = None if raw == NULL else _refuse_length(raw)
+                key = None if raw == NULL else refuse_length(raw)
             if (raw := data[position]) > 0x7F:
                 if (more := data[position + 1]) > 0x7F:
                     raw, position = raw_varint(data, position)
@@ -93,9 +102,9 @@ def decode_records(data: bytes, header: BatchHeader, batch_position: int) -> Ite
                     raw, position = raw + (more << 7) - 0x80, position + 1
             value: bytes | None = data[position + 1 : (position := position + 1 + (raw >> 1))]
             if raw & 1:
-                value = None if raw == NULL else _refuse_length(raw)
+                value = None if raw == NULL else refuse_length(raw)
             bare = position + 1 == end and data[position] == 0
-            headers = NO_HEADERS if bare else _decode_headers(data, position, end)
+            headers = NO_HEADERS if bare else decode_headers(data, position, end)
             if append_timestamp is not None:
                 timestamp = append_timestamp
             yield new_tuple(Record, (base_offset + delta, timestamp, key, value, headers))
@@ -103,55 +112,7 @@ def decode_records(data: bytes, header: BatchHeader, batch_position: int) -> Ite
         if position != size:
             raise ValueError("bytes follow it, the last one of the batch")
     except (IndexError, ValueError) as error:
-        raise _record_error(error, batch_position, base_offset + previous) from None
-
-
-def decode_values(
-    data: bytes, header: BatchHeader, batch_position: int
-) -> Iterator[tuple[int, bytes | None]]:
-    """As `decode_records`, but only (offset, value) of each: at two thirds of the cost."""
-    base_offset, last = header[0], header[6]
-    position, size, previous = 0, len(data), -1
-    try:
-        for _ in range(header.record_count):
-            if (raw := data[position]) > 0x7F:
-                if (more := data[position + 1]) > 0x7F:
-                    raw, position = raw_varint(data, position)
-                else:
-                    raw, position = raw + (more << 7) - 0x80, position + 1
-            end = position + 1 + (raw >> 1)
-            if raw & 1 or end > size:
-                raise ValueError("its length is not inside the batch")
-            if data[position := position + 2] > 0x7F:
-                raw, position = raw_varlong(data, position)
-            if (raw := data[position := position + 1]) > 0x7F:
-                if (more := data[position + 1]) > 0x7F:
-                    raw, position = raw_varint(data, position)
-                else:
-                    raw, position = raw + (more << 7) - 0x80, position + 1
-            delta = raw >> 1
-            if raw & 1 or not previous < delta <= last:
-                raise ValueError("its offset is out of order or range")
-            if (raw := data[position := position + 1]) > 0x7F:
-                raw, position = raw_varint(data, position)
-            if raw & 1 and raw != NULL:
-                _refuse_length(raw)
-            if (raw := data[position := position + 1 + (raw >> 1)]) > 0x7F:
-                if (more := data[position + 1]) > 0x7F:
-                    raw, position = raw_varint(data, position)
-                else:
-                    raw, position = raw + (more << 7) - 0x80, position + 1
-            value: bytes | None = data[position + 1 : (position := position + 1 + (raw >> 1))]
-            if raw & 1:
-                value = None if raw == NULL else _refuse_length(raw)
-            if position + 1 != end or data[position]:
-                _decode_headers(data, position, end)
-            yield base_offset + delta, value
-            position, previous = end, delta
-        if position != size:
-            raise ValueError("bytes follow it, the last one of the batch")
-    except (IndexError, ValueError) as error:
-        raise _record_error(error, batch_position, base_offset + previous) from None
+        raise record_error(error, batch_position, base_offset + previous) from None
 
 
 def scan_records(
@@ -183,10 +144,10 @@ def scan_records(
         if position != size:
             raise ValueError("bytes follow it, the last one of the batch")
     except (IndexError, ValueError) as error:
-        raise _record_error(error, batch_position, base_offset + previous) from None
+        raise record_error(error, batch_position, base_offset + previous) from None
 
 
-def _decode_headers(data: bytes, position: int, end: int) -> Headers:
+def decode_headers(data: bytes, position: int, end: int) -> Headers:
     """Decode the headers of the record that ends at `end`; `position` is that of their count."""
     raw, position = raw_varint(data, position)
     count = raw >> 1
@@ -201,17 +162,19 @@ def _decode_headers(data: bytes, position: int, end: int) -> Headers:
         raw, position = raw_varint(data, position)
         value: bytes | None = data[position + 1 : (position := position + (raw >> 1)) + 1]
         if raw & 1:
-            value = None if raw == NULL else _refuse_length(raw)
+            value = None if raw == NULL else refuse_length(raw)
         headers.append((name.decode("utf-8", "surrogateescape"), value))
     if position + 1 != end:
         raise ValueError("its fields do not add up to its length")
     return tuple(headers)
 
 
-def _refuse_length(raw: int) -> NoReturn:
+def refuse_length(raw: int) -> NoReturn:
+    """Raise ValueError for a zig-zag length below -1."""
     raise ValueError(f"a length is {-(raw >> 1) - 1}")
 
 
-def _record_error(error: Exception, batch_position: int, offset: int) -> BatchCorruptError:
+def record_error(error: Exception, batch_position: int, offset: int) -> BatchCorruptError:
+    """Return what to raise for the record after an offset."""
     reason = "it runs past the batch" if isinstance(error, IndexError) else str(error)
     return BatchCorruptError(batch_position, f"the record after offset {offset}: {reason}")

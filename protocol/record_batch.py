@@ -24,7 +24,7 @@ from protocol.errors import (
     UnsupportedForMessageFormatError,
 )
 from protocol.identifiers import NO_PRODUCER_ID, NO_TIMESTAMP, UNKNOWN_OFFSET, Buffer
-from protocol.record import Headers, Record, decode_records, decode_values, new_tuple, scan_records
+from protocol.record import Headers, Record, decode_records, new_tuple, scan_records
 from protocol.record_batch_header import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
@@ -48,6 +48,7 @@ from protocol.record_batch_header import (
     TimestampType,
     parse_header,
 )
+from protocol.value_cursor import ValueCursor
 
 __all__ = [
     "HEADER",
@@ -63,8 +64,8 @@ __all__ = [
     "iterate_batches",
     "iterate_records",
     "iterate_timestamps",
-    "iterate_values",
     "max_timestamp_and_offset",
+    "open_values",
     "parse_header",
     "stamp_log_append_time",
     "stamp_offset",
@@ -253,13 +254,13 @@ def iterate_records(
     return decode_records(data, header, position)
 
 
-def iterate_values(
+def open_values(
     buffer: Buffer, position: int = 0, *, size_bytes_max: int = limits.DECOMPRESSED_BYTES_MAX
-) -> Iterator[tuple[int, bytes | None]]:
-    """As `iterate_records`, but only (offset, value) of each record, and a third faster."""
+) -> ValueCursor:
+    """As `iterate_records`, but only (offset, value) of each record."""
     header = parse_header(buffer, position)
     data = _records_data(buffer, position, header, size_bytes_max)
-    return decode_values(data, header, position)
+    return ValueCursor(data, header, position)
 
 
 def iterate_timestamps(

@@ -76,7 +76,7 @@ class SimpleEntry(NamedTuple):
     position: int
     end_position: int
     codec: Codec
-    payload: memoryview
+    payload: bytes
 
 
 class EncodedEntries(NamedTuple):
@@ -97,12 +97,12 @@ def layout_of(message_format: int) -> Layout:
 
 
 def take_plain(
-    view: memoryview,
+    data: bytes,
     position: int,
     stop: int,
     layout: Layout,
     message_bytes_max: int,
-    payloads: list[memoryview],
+    payloads: list[bytes],
 ) -> int:
     """Append the payloads of the plain, valid entries that start before `stop`.
 
@@ -113,14 +113,14 @@ def take_plain(
     """
     _, unpack_header, header_bytes, plain_tag, size_bytes_min = layout
     append, checksum = payloads.append, crc32
-    set_bytes = len(view)
+    set_bytes = len(data)
     last = min(stop, set_bytes - header_bytes + 1)
     while position < last:
-        size, tag, crc = unpack_header(view, position)
+        size, tag, crc = unpack_header(data, position)
         end = position + PREFIX_BYTES + size
         if tag != plain_tag or not size_bytes_min <= size <= message_bytes_max or end > set_bytes:
             break
-        payload = view[position + header_bytes : end]
+        payload = data[position + header_bytes : end]
         if checksum(payload) != crc:
             break
         append(payload)
@@ -129,36 +129,36 @@ def take_plain(
 
 
 def read_entry(
-    view: memoryview, position: int, layout: Layout, message_bytes_max: int
+    data: bytes, position: int, layout: Layout, message_bytes_max: int
 ) -> SimpleEntry | None:
     """Read and check one entry, plain or compressed; None if the set ends before the entry does.
 
     Raises:
         CorruptMessageError, MessageTooLargeError, UnsupportedCompressionError: see `next_slice`.
     """
-    if len(view) - position < PREFIX_BYTES:
+    if len(data) - position < PREFIX_BYTES:
         return None
-    size = int.from_bytes(view[position + 8 : position + PREFIX_BYTES], "big", signed=True)
+    size = int.from_bytes(data[position + 8 : position + PREFIX_BYTES], "big", signed=True)
     end = position + PREFIX_BYTES + size
     if size < layout.size_bytes_min:
         raise CorruptMessageError(position, f"size {size} is under {layout.size_bytes_min}")
     if size > message_bytes_max:  # else most damaged sizes would pass for a cut entry
         raise MessageTooLargeError(size, message_bytes_max)
-    if end > len(view):
+    if end > len(data):
         return None
-    offset, _, tag, crc = layout.header.unpack_from(view, position)
+    offset, _, tag, crc = layout.header.unpack_from(data, position)
     magic, attributes = (tag, 0) if layout.plain_tag == 0 else (tag >> 8, tag & 0xFF)
     if magic != layout.plain_tag >> 8:
         raise CorruptMessageError(position, f"magic is {magic}")
     if attributes > Codec.ZSTD:
         raise UnsupportedCompressionError(f"attributes {attributes:#04x} at byte {position}")
-    payload = view[position + layout.header_bytes : end]
+    payload = data[position + layout.header_bytes : end]
     if crc32(payload) != crc:
         raise CorruptMessageError(position, f"crc {crc:#010x} does not match the payload")
     return SimpleEntry(offset, position, end, Codec(attributes), payload)
 
 
-def decompress_entry(entry: SimpleEntry, *, size_bytes_max: int) -> memoryview:
+def decompress_entry(entry: SimpleEntry, *, size_bytes_max: int) -> bytes:
     """Return the set inside a compressed message; it is not checked yet.
 
     Raises:
@@ -169,11 +169,11 @@ def decompress_entry(entry: SimpleEntry, *, size_bytes_max: int) -> memoryview:
         inner = decompress(entry.codec, entry.payload, size_bytes_max=size_bytes_max)
     except CorruptMessageError as error:
         raise CorruptMessageError(entry.position, error.reason) from error
-    return memoryview(inner)
+    return inner
 
 
 def inner_error(
-    inner: memoryview, position: int, layout: Layout, message_bytes_max: int, wrapper_position: int
+    inner: bytes, position: int, layout: Layout, message_bytes_max: int, wrapper_position: int
 ) -> CorruptMessageError:
     """Return why the inner entry at `position` is refused, or raise what else it is."""
     try:
@@ -195,8 +195,8 @@ def iterate_shallow(message_set: Buffer, message_format: int) -> Iterator[Simple
         CorruptMessageError, UnsupportedCompressionError: see `SimpleSetReader.next_slice`.
     """
     layout = layout_of(message_format)
-    view, position = memoryview(message_set), 0
-    while (entry := read_entry(view, position, layout, limits.INT32_MAX)) is not None:
+    data, position = bytes(message_set), 0
+    while (entry := read_entry(data, position, layout, limits.INT32_MAX)) is not None:
         yield entry
         position = entry.end_position
 
@@ -206,17 +206,17 @@ def iterate(
     message_format: int,
     *,
     decompressed_bytes_max: int = limits.DECOMPRESSED_BYTES_MAX,
-) -> Iterator[tuple[int, memoryview]]:
+) -> Iterator[tuple[int, bytes]]:
     """Yield (offset, payload) of every plain message, those inside compressed ones too.
 
     Offsets are as the prefixes say. A cut last entry ends the set. Errors as `SimpleSetReader`'s.
     """
     layout = layout_of(message_format)
-    view, position = memoryview(message_set), 0
+    data, position = bytes(message_set), 0
     bytes_left = decompressed_bytes_max
     while True:
-        position = yield from _iterate_plain(view, position, layout)
-        entry = read_entry(view, position, layout, limits.INT32_MAX)
+        position = yield from _iterate_plain(data, position, layout)
+        entry = read_entry(data, position, layout, limits.INT32_MAX)
         if entry is None:
             return
         inner = decompress_entry(entry, size_bytes_max=bytes_left)
@@ -228,18 +228,18 @@ def iterate(
 
 
 def _iterate_plain(
-    view: memoryview, position: int, layout: Layout
-) -> Generator[tuple[int, memoryview], None, int]:
+    data: bytes, position: int, layout: Layout
+) -> Generator[tuple[int, bytes], None, int]:
     """Like `take_plain`, with offsets, up to the first entry that is not plain and valid."""
     header, _, header_bytes, plain_tag, size_bytes_min = layout
     unpack_header, checksum = header.unpack_from, crc32
-    set_bytes = len(view)
+    set_bytes = len(data)
     while position <= set_bytes - header_bytes:
-        offset, size, tag, crc = unpack_header(view, position)
+        offset, size, tag, crc = unpack_header(data, position)
         end = position + PREFIX_BYTES + size
         if tag != plain_tag or size < size_bytes_min or end > set_bytes:
             break
-        payload = view[position + header_bytes : end]
+        payload = data[position + header_bytes : end]
         if checksum(payload) != crc:
             break
         yield offset, payload
@@ -251,36 +251,22 @@ def _iterate_plain(
 
 
 def encode_entries(
-    offsets: Iterable[int],
-    values: Iterable[Buffer | None],
-    message_format: int,
-    *,
-    bytes_max: int = limits.INT32_MAX,
-    min_one: bool = True,
+    offsets: Iterable[int], values: Iterable[Buffer | None], message_format: int
 ) -> EncodedEntries:
-    """Encode plain messages, as many as fit into `bytes_max`; a null value becomes empty.
+    """Encode plain messages; a null value becomes empty.
 
     Args:
         offsets: One for each value, in order: a range, unless there are gaps.
-        min_one: The first message is encoded whole even if it alone passes `bytes_max`.
 
     Raises:
         UnsupportedForMessageFormatError: not format 0 or 1.
     """
     layout = layout_of(message_format)
-    pack_header, header_bytes = layout.header.pack, layout.header_bytes
-    size_bytes_min, tag, checksum = layout.size_bytes_min, layout.plain_tag, crc32
+    pack_header, size_bytes_min, tag = layout.header.pack, layout.size_bytes_min, layout.plain_tag
     parts: list[Buffer] = []
-    append = parts.append
-    bytes_left = bytes_max
     for offset, value in zip(offsets, values, strict=False):
         payload = b"" if value is None else value
-        payload_bytes = len(payload)
-        bytes_left -= header_bytes + payload_bytes
-        if bytes_left < 0 and (parts or not min_one):
-            break
-        append(pack_header(offset, size_bytes_min + payload_bytes, tag, checksum(payload)))
-        append(payload)
+        parts += (pack_header(offset, size_bytes_min + len(payload), tag, crc32(payload)), payload)
     return EncodedEntries(b"".join(parts), len(parts) // 2)
 
 

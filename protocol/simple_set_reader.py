@@ -90,12 +90,12 @@ class SimpleSetReader:
         Raises:
             UnsupportedForMessageFormatError: not format 0 or 1.
         """
-        self._set = memoryview(message_set)
+        self._set = bytes(message_set)
         self._layout = layout_of(message_format)
         self._message_bytes_max = message_bytes_max
         self._slice_bytes = slice_bytes
         self._decompressed_bytes_left = decompressed_bytes_max
-        self._inner: memoryview | None = None
+        self._inner: bytes | None = None
         self._inner_position = 0
         self._wrapper_position = 0
         self._pending: SimpleEntry | None = None
@@ -127,7 +127,7 @@ class SimpleSetReader:
             return INLINE_DECOMPRESSED_BYTES_MAX
         return compressed_bytes
 
-    def next_slice(self) -> list[memoryview]:
+    def next_slice(self) -> list[bytes]:
         """Return the next payloads; the list may be empty, before and at the end (`is_done`).
 
         Raises:
@@ -135,7 +135,7 @@ class SimpleSetReader:
             MessageTooLargeError: a message, or what is decompressed, is over its limit.
             UnsupportedCompressionError: attribute bits or a codec that format 1 does not have.
         """
-        payloads: list[memoryview] = []
+        payloads: list[bytes] = []
         if self._pending_is_heavy:  # the caller has had its chance
             self.decompress_pending()
         budget_bytes = self._slice_bytes
@@ -179,7 +179,7 @@ class SimpleSetReader:
         self._inner, self._inner_position = inner, 0
         self._wrapper_position = entry.position
 
-    def _take_outer(self, payloads: list[memoryview], budget_bytes: int) -> int:
+    def _take_outer(self, payloads: list[bytes], budget_bytes: int) -> int:
         start, stop = self.valid_bytes, self.valid_bytes + budget_bytes
         count_before = len(payloads)
         position = take_plain(
@@ -203,7 +203,7 @@ class SimpleSetReader:
             self.is_done = True
         return self.valid_bytes - start
 
-    def _take_inner(self, inner: memoryview, payloads: list[memoryview], budget_bytes: int) -> int:
+    def _take_inner(self, inner: bytes, payloads: list[bytes], budget_bytes: int) -> int:
         start, stop = self._inner_position, self._inner_position + budget_bytes
         position = take_plain(inner, start, stop, self._layout, self._message_bytes_max, payloads)
         self._inner_position = position

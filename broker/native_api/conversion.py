@@ -8,7 +8,6 @@ and takes a millisecond or less; decompressing a large message is a job.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import Final, NamedTuple
 
 from broker.steps import Steps
@@ -28,11 +27,12 @@ from protocol.record_batch import (
     MAGIC,
     BatchHeader,
     check_batch,
-    iterate_values,
+    open_values,
 )
 from protocol.record_batch_builder import build_value_batch
-from protocol.simple_message_set import encode_entries
 from protocol.simple_set_reader import INLINE_DECOMPRESSED_BYTES_MAX, SimpleSetReader
+from protocol.simple_set_writer import SimpleSetWriter
+from protocol.value_cursor import ValueCursor
 
 SLICE_BYTES: Final = 32 * 1024
 """Two slices, one in and one out, stay below 64 KB a turn."""
@@ -44,8 +44,6 @@ CHECKED_MESSAGES_MAX: Final = 2 * RUN_MESSAGES
 """With more in a slice that came in, checking them is a step of its own."""
 READ_BYTES: Final = 256 * 1024
 """Read from the log at a time, to be worked through in several turns."""
-FIRST_RUN_MESSAGES: Final = 8
-"""Until it is known how large the messages of a batch are."""
 INLINE_DECOMPRESSION_BYTES_MAX: Final = 16 * 1024
 """Compressed bytes above this are decompressed in a thread."""
 
@@ -167,7 +165,7 @@ def to_simple_set(
         TidelogError: what `read` raises, or a damaged batch, before there was any message. After
             one, the answer ends there, and the next fetch meets the error.
     """
-    encoder = _SimpleEncoder(message_format, bytes_max, min_one=min_one)
+    writer = SimpleSetWriter(message_format, bytes_max, min_one=min_one)
     budget = _Budget()
     next_offset = offset
     try:
@@ -182,11 +180,11 @@ def to_simple_set(
                 records = _Records(batch)
                 if header.codec_bits and not records.open_if_small():
                     yield records.open
-                for offsets, values, run_bytes in records.runs(offset):
-                    stopped_at = encoder.add(offsets, values)
-                    if stopped_at is not None:
-                        return encoder.result(stopped_at)
-                    if budget.is_spent(run_bytes, len(values)):
+                for run_bytes, run_messages in records.runs(offset, writer):
+                    next_offset = max(next_offset, records.next_offset)
+                    if writer.is_full:
+                        return _simple_set(writer, next_offset)
+                    if budget.is_spent(run_bytes, run_messages):
                         yield None
                 next_offset = header.next_offset
             if next_offset == read_from:
@@ -194,9 +192,9 @@ def to_simple_set(
             if budget.is_spent(SLICE_BYTES, 0):  # whatever was found: markers cost as well
                 yield None
     except TidelogError:
-        if not encoder.parts:
+        if not writer.parts:
             raise
-    return encoder.result(next_offset)
+    return _simple_set(writer, next_offset)
 
 
 def to_current_format(data: bytes, bytes_max: int, *, min_one: bool) -> Steps[list[Buffer]]:
@@ -224,34 +222,8 @@ def to_current_format(data: bytes, bytes_max: int, *, min_one: bool) -> Steps[li
     return batches
 
 
-class _SimpleEncoder:
-    """Gathers encoded messages up to a number of bytes."""
-
-    __slots__ = ("_bytes_left", "_format", "_message_count", "_min_one", "_size_bytes", "parts")
-
-    def __init__(self, message_format: int, bytes_max: int, *, min_one: bool) -> None:
-        self._format, self._bytes_left, self._min_one = message_format, bytes_max, min_one
-        self.parts: list[Buffer] = []
-        self._size_bytes = self._message_count = 0
-
-    def add(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> int | None:
-        """Encode what fits; return None, or the offset of the first message that does not."""
-        encoded = encode_entries(
-            offsets,
-            values,
-            self._format,
-            bytes_max=self._bytes_left,
-            min_one=self._min_one and not self.parts,
-        )
-        if encoded.message_count:
-            self.parts.append(encoded.data)
-            self._size_bytes += len(encoded.data)
-            self._bytes_left -= len(encoded.data)
-            self._message_count += encoded.message_count
-        return None if encoded.message_count == len(values) else offsets[encoded.message_count]
-
-    def result(self, next_offset: int) -> SimpleSet:
-        return SimpleSet(self.parts, self._size_bytes, self._message_count, next_offset)
+def _simple_set(writer: SimpleSetWriter, next_offset: int) -> SimpleSet:
+    return SimpleSet(writer.parts, writer.size_bytes, writer.message_count, next_offset)
 
 
 class _Budget:
@@ -278,50 +250,47 @@ class _Budget:
 class _Records:
     """The records of one batch; `open` decompresses them, and may run in a thread."""
 
-    __slots__ = ("_batch", "_iterator")
+    __slots__ = ("_batch", "_cursor")
 
     def __init__(self, batch: Buffer) -> None:
         self._batch = batch
-        self._iterator: Iterator[tuple[int, bytes | None]] | None = None
+        self._cursor: ValueCursor | None = None
+
+    @property
+    def next_offset(self) -> int:
+        """Of the message before which the last run ended."""
+        assert self._cursor is not None
+        return self._cursor.next_offset
 
     def open(self) -> None:
         """Decompress the batch, if that is not done yet."""
-        if self._iterator is None:
-            self._iterator = iterate_values(self._batch)
+        if self._cursor is None:
+            self._cursor = open_values(self._batch)
 
     def open_if_small(self) -> bool:
         """Decompress a batch that takes about a millisecond at most; return whether it did."""
         if len(self._batch) > INLINE_DECOMPRESSION_BYTES_MAX:
             return False
         try:
-            self._iterator = iterate_values(
-                self._batch, size_bytes_max=INLINE_DECOMPRESSED_BYTES_MAX
-            )
+            self._cursor = open_values(self._batch, size_bytes_max=INLINE_DECOMPRESSED_BYTES_MAX)
         except MessageTooLargeError:
             return False  # a few bytes that claim to be a hundred megabytes
         return True
 
-    def runs(self, from_offset: int) -> Iterator[tuple[Sequence[int], Sequence[bytes | None], int]]:
-        """Yield (offsets, values, bytes) from an offset on, about a slice at a time."""
+    def runs(self, from_offset: int, writer: SimpleSetWriter) -> Iterator[tuple[int, int]]:
+        """Encode from an offset on, about a slice at a time; yield the (bytes, messages) of each.
+
+        Ends early if the writer is full.
+        """
         self.open()
-        assert self._iterator is not None
-        run_messages = FIRST_RUN_MESSAGES
-        while pairs := list(islice(self._iterator, run_messages)):
-            if pairs[0][0] < from_offset:
-                looked_at = len(pairs)
-                pairs = [pair for pair in pairs if pair[0] >= from_offset]
-                if not pairs:
-                    run_messages = SKIPPED_MESSAGES
-                    yield (), (), SLICE_BYTES * looked_at // SKIPPED_MESSAGES  # work all the same
-                    continue
-            offsets, values = zip(*pairs, strict=True)
-            try:
-                run_bytes = sum(map(len, values))
-            except TypeError:  # a null
-                run_bytes = sum(len(value) for value in values if value is not None)
-            yield offsets, values, run_bytes
-            fitting = SLICE_BYTES * len(values) // max(run_bytes, 1)
-            run_messages = max(1, min(RUN_MESSAGES, fitting))
+        cursor = self._cursor
+        assert cursor is not None
+        while passed := cursor.skip_to(from_offset, SKIPPED_MESSAGES):
+            yield SLICE_BYTES * passed // SKIPPED_MESSAGES, 0  # work all the same
+        while not (cursor.is_done or writer.is_full):
+            size_bytes, message_count = writer.size_bytes, writer.message_count
+            writer.add(cursor, RUN_MESSAGES, SLICE_BYTES)
+            yield writer.size_bytes - size_bytes, writer.message_count - message_count
 
 
 def _batches(data: bytes) -> Iterator[tuple[Buffer, BatchHeader]]:

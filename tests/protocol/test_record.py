@@ -13,8 +13,8 @@ from protocol.record_batch import (
     TimestampType,
     iterate_records,
     iterate_timestamps,
-    iterate_values,
     max_timestamp_and_offset,
+    open_values,
 )
 from protocol.record_batch_builder import build_batch, build_value_batch
 from tests.support.records import (
@@ -109,7 +109,7 @@ def test_given_an_unsound_record_when_read_then_corrupt(hexadecimal: str, codec:
     payload = compress(codec, bytes.fromhex(hexadecimal))
     batch = b"\0" + with_records(payload, 1, attributes=codec)
 
-    for read in (iterate_records, iterate_values):
+    for read in (iterate_records, open_values):
         with pytest.raises(BatchCorruptError) as raised:
             list(read(batch, 1))
         assert raised.value.position == 1
@@ -126,7 +126,7 @@ def test_given_offsets_that_do_not_grow_when_read_then_corrupt(first: str, secon
 
     for read in (
         lambda: list(iterate_records(batch)),
-        lambda: list(iterate_values(batch)),
+        lambda: list(open_values(batch)),
         lambda: max_timestamp_and_offset(batch, 0),
     ):
         with pytest.raises(BatchCorruptError, match="offset"):
@@ -178,7 +178,7 @@ def test_given_a_header_name_that_is_not_utf8_when_read_and_built_then_its_bytes
 def test_given_a_batch_when_only_values_are_read_then_those_of_the_records(codec, records) -> None:
     batch = bytes(2) + build_batch(records, codec=codec)
 
-    values = list(iterate_values(batch, 2))
+    values = list(open_values(batch, 2))
 
     assert values == [(record.offset, record.value) for record in records]
 
@@ -239,7 +239,7 @@ def test_given_a_mutated_batch_when_read_then_records_or_our_error(codec, record
         payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
     batch = with_records(bytes(payload), len(records), attributes=codec)
 
-    for read in (iterate_records, iterate_values, lambda b: [max_timestamp_and_offset(b, 0)]):
+    for read in (iterate_records, open_values, lambda b: [max_timestamp_and_offset(b, 0)]):
         try:
             count = len(list(read(batch)))
         except TidelogError:
@@ -259,5 +259,5 @@ def test_given_random_bytes_for_records_when_read_then_records_or_our_error(
         return
 
     assert len(records) == count
-    assert list(iterate_values(batch)) == [(record.offset, record.value) for record in records]
+    assert list(open_values(batch)) == [(record.offset, record.value) for record in records]
     assert all(-(2**63) <= record.timestamp < 2**63 for record in records)

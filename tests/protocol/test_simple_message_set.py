@@ -107,26 +107,15 @@ def test_given_a_set_cut_anywhere_when_iterated_then_the_whole_entries_come(
     assert read == list(enumerate(values))[: sum(end <= size for end in whole)]
 
 
-@given(values=VALUES, message_format=FORMATS, bytes_max=st.integers(0, 1500))
-def test_given_bytes_max_when_encoded_then_cut_at_a_message_border(
-    values, message_format, bytes_max
-):
-    """R1: as many messages as fit, but the first one whole; offsets may have gaps."""
+@given(values=VALUES, message_format=FORMATS)
+def test_given_offsets_with_gaps_when_encoded_then_they_are_read_back(values, message_format):
+    """R1"""
     offsets = [3 * n + 10 for n in range(len(values))]
-    ends = [
-        sum(len(value) + 17 + message_format for value in values[: n + 1])
-        for n in range(len(values))
-    ]
 
-    encoded = encode_entries(offsets, values, message_format, bytes_max=bytes_max)
-    strict = encode_entries(offsets, values, message_format, bytes_max=bytes_max, min_one=False)
+    encoded = encode_entries(offsets, values, message_format)
 
-    fitting = sum(end <= bytes_max for end in ends)
-    assert strict.message_count == fitting
-    assert encoded.message_count == (max(1, fitting) if values else 0)
-    for result in (encoded, strict):
-        expected = list(zip(offsets, values, strict=True))[: result.message_count]
-        assert values_of(result.data, message_format) == expected
+    assert encoded.message_count == len(values)
+    assert values_of(encoded.data, message_format) == list(zip(offsets, values, strict=True))
 
 
 def test_given_memoryviews_when_encoded_then_the_bytes_are_the_same():
