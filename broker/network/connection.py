@@ -3,12 +3,13 @@
 Reading costs no allocation: small frames are parsed where the kernel put them, in one buffer that
 all connections of a loop share (a read and its parsing are one step); what is left of a cut frame
 is carried to the next read. A frame too large for that is received into a pooled buffer of its
-own. Answers that one read brought about leave in one write.
+own; where it came at once, the next read makes room for one as large, and what is whole is parsed
+in place. Answers that one read brought about leave in one write.
 
 Reading pauses, and nothing is dropped, while any of these holds: too many answers are waiting, a
 request that must not be overtaken is under way, the client does not read its answers, the memory
-for frames is used up, or the client is over its request quota. A turn of the loop is over, for one
-client, after one full read, one large frame or `TURN_S`: then the others have theirs.
+for frames is used up, or the client is over its request quota. One client's turn of the loop is
+over after a full read or `TURN_S`: then the others have theirs.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from typing import Final, cast
 import structlog
 
 from broker.network.answers import Answer, FrameHandler
+from broker.network.frame_deadline import FrameDeadline
 from broker.network.large_frame import LargeFrame
 from broker.network.limits import Admission, ClosedConnections
+from broker.network.next_read import NextRead
 from broker.network.quota import RequestQuota
 from broker.network.receive_buffer import RECEIVE_BYTES, SharedReceiveBuffer
 from broker.network.response_queue import JOINED_BYTES_MAX, ResponseQueue
@@ -35,8 +38,6 @@ CARRIED_BYTES_MAX: Final = 16 * 1024
 """A cut frame longer than this gets a buffer of its own instead of being copied along."""
 SCARCE_READ_BYTES: Final = 4 * 1024
 """What a read may bring while the memory for frames is used up."""
-FRAME_RATE_MIN: Final = 32 * 1024
-"""Bytes a second below which a frame counts as withheld."""
 TURN_S: Final = 0.004
 """What one client's requests may take of one turn of the loop: the others are never held up longer
 than a few milliseconds. A full read of tiny ones takes it all."""
@@ -49,10 +50,10 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_admission", "_admitted", "_busy_s", "_carry", "_counters", "_drain_scheduled",
-        "_frame_bytes_max", "_frame_deadline_s", "_handler", "_large", "_last_frame_was_large",
-        "_loop", "_make_handler", "_on_lost", "_quota", "_receive", "_responses", "_throttled",
-        "_transport", "_waits_for_memory", "_write_paused", "address", "close_reason",
-        "is_reading_paused", "last_read_s", "peer",
+        "_frame_bytes_max", "_frame_deadline", "_handler", "_large", "_loop", "_make_handler",
+        "_next_read", "_on_lost", "_quota", "_receive", "_responses", "_throttled", "_transport",
+        "_waits_for_memory", "_write_paused", "address", "close_reason", "is_reading_paused",
+        "last_read_s", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -69,15 +70,14 @@ class Connection(asyncio.BufferedProtocol):
         self._frame_bytes_max = admission.limits.frame_bytes_max
         self._handler: FrameHandler | None = None
         self._transport: asyncio.Transport | None = None
-        self._admitted = False
         self._responses = ResponseQueue(admission.limits)
         self._carry = b""  # the start of a cut frame, or frames that wait for a pause to end
         self._large: LargeFrame | None = None  # the one that is being received
-        self._last_frame_was_large = False
+        self._next_read = NextRead()
         self._busy_s = 0.0  # with large frames, since the loop's other clients last had a turn
-        self._frame_deadline_s = 0.0
+        self._frame_deadline = FrameDeadline(admission.limits.frame_timeout_s)
         self._quota: RequestQuota | None = None
-        self._throttled = self._write_paused = self._waits_for_memory = False
+        self._admitted = self._throttled = self._write_paused = self._waits_for_memory = False
         self._drain_scheduled = self.is_reading_paused = False
         self.last_read_s = admission.now_s
         self.peer = self.address = ""
@@ -106,7 +106,8 @@ class Connection(asyncio.BufferedProtocol):
             view = self._receive.view
             view[: len(carry)] = carry
             return view[len(carry) : len(carry) + SCARCE_READ_BYTES if is_full else None]
-        return self._receive.after_large if self._last_frame_was_large else self._receive.view
+        expected_bytes = self._next_read.size_bytes
+        return self._receive.whole[:expected_bytes] if expected_bytes else self._receive.view
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_read_s = self._admission.now_s
@@ -153,13 +154,12 @@ class Connection(asyncio.BufferedProtocol):
         handler = self._handler
         if handler is None:
             return
-        view, handle = self._receive.view, handler.handle_frames
+        view, handle = self._receive.whole, handler.handle_frames
         unpack, frame_bytes_max = LENGTH.unpack_from, self._frame_bytes_max
         waiting, out = self._responses.waiting, self._responses.out
         position = frames = 0
         monotonic = self._admission.monotonic
         look_at, turn_ends_s = FRAMES_UNTIMED, monotonic() + TURN_S
-        self._last_frame_was_large = False
         try:
             while end - position >= 4:
                 (size,) = unpack(view, position)
@@ -190,16 +190,20 @@ class Connection(asyncio.BufferedProtocol):
             self._close_for(error)
             return
         self._end_read(frames, position, end)
+        if self._next_read.size_bytes:
+            one, is_cut = frames == 1 and position == end, self._large is not None
+            if self._next_read.ended(brought_one_frame=one, is_cut=is_cut):
+                self._large_frame_handled(monotonic() - turn_ends_s + TURN_S)
 
     def _end_read(self, frames: int, position: int, end: int) -> None:
         """Carry what is left after `frames` whole ones, from `position` on, and keep the limits."""
         if self._large is None and (frames or position == end):
-            self._frame_deadline_s = 0.0
+            self._frame_deadline.clear()
         if position < end:
-            self._carry = bytes(self._receive.view[position:end])
+            self._carry = bytes(self._receive.whole[position:end])
             self._admission.buffers.carry(end - position)
-            if not self._frame_deadline_s:
-                self._set_frame_deadline(0)
+            if not self._frame_deadline.is_set:
+                self._frame_deadline.begin(self._admission.now_s, 0)
         if self._quota is not None and frames:
             self._throttle(self._quota.take(frames, self._admission.monotonic()))
         if end == RECEIVE_BYTES:  # libuv reads on as long as reads are full and nobody stops it
@@ -210,11 +214,6 @@ class Connection(asyncio.BufferedProtocol):
         carry, self._carry = self._carry, b""
         self._admission.buffers.carry(-len(carry))
         return carry
-
-    def _set_frame_deadline(self, size: int) -> None:
-        """Say when a frame of `size` bytes that has begun must be whole."""
-        allowed_s = self._admission.limits.frame_timeout_s + size / FRAME_RATE_MIN
-        self._frame_deadline_s = self._admission.now_s + allowed_s
 
     def _take_answer(self, answer: Answer) -> bool:
         """Queue or put out one answer; return True when no further frame may be handled now."""
@@ -244,16 +243,14 @@ class Connection(asyncio.BufferedProtocol):
             self.pause_reading()
             return position
         self._large = LargeFrame(self._admission.buffers, buffer, size)
-        self._large.copy(self._receive.view[body_start:end])
-        self._set_frame_deadline(size)
+        self._large.copy(self._receive.whole[body_start:end])
+        self._frame_deadline.begin(self._admission.now_s, size)
         return end
 
     def _handle_large_frame(self, large: LargeFrame) -> None:
         """Handle the large frame that has just become whole."""
-        self._last_frame_was_large = True
-        self._frame_deadline_s = 0.0
-        monotonic = self._admission.monotonic
-        started_s = monotonic()
+        self._frame_deadline.clear()
+        started_s = self._admission.monotonic()
         try:
             if self._handler is not None:
                 answer, _, _ = self._handler.handle_frames(
@@ -266,10 +263,15 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._large = None
             large.give_back()
-        now_s = monotonic()
+        frame_bytes, came_at_once = LENGTH.size + large.size_bytes, large.fills == 1
+        self._next_read.after_large_frame(frame_bytes, came_at_once=came_at_once)
+        now_s = self._admission.monotonic()
         if self._quota is not None:
             self._throttle(self._quota.take(1, now_s))
-        self._busy_s += now_s - started_s
+        self._large_frame_handled(now_s - started_s)
+
+    def _large_frame_handled(self, spent_s: float) -> None:
+        self._busy_s += spent_s
         if self._busy_s > TURN_S:  # a pause for each of them would cost as much as its copy
             self._busy_s = 0.0
             self._end_turn()
@@ -311,12 +313,12 @@ class Connection(asyncio.BufferedProtocol):
         if not self.is_reading_paused or self._transport is None or self._must_wait():
             return
         self.is_reading_paused = False
-        self._frame_deadline_s = 0.0
+        self._frame_deadline.clear()
         if self._large is not None:
-            self._set_frame_deadline(self._large.size_bytes)
+            self._frame_deadline.begin(self._admission.now_s, self._large.size_bytes)
         elif self._carry:
             carry = self._taken_carry()
-            self._receive.view[: len(carry)] = carry
+            self._receive.whole[: len(carry)] = carry
             self._handle_frames(len(carry))
             if self._responses.out:
                 self._write_out()
@@ -364,13 +366,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def overdue(self, now_s: float) -> str | None:
         """Return why the connection should be closed for its slowness, or None."""
-        if self._large is not None and self._admission.buffers.is_short:
-            # Others wait for the memory: its size buys no time, nor do answers it does not read.
-            size_s = self._large.size_bytes / FRAME_RATE_MIN
-            if now_s > self._frame_deadline_s - size_s:
-                return "frame_timeout"
+        deadline = self._frame_deadline
+        others_wait = self._large is not None and self._admission.buffers.is_short
+        if others_wait and deadline.is_over(now_s, is_size_allowed_for=False):
+            return "frame_timeout"  # nor is a pause allowed for: it may not read its answers
         if (self._carry or self._large is not None) and not self.is_reading_paused:
-            return "frame_timeout" if now_s > self._frame_deadline_s else None
+            return "frame_timeout" if deadline.is_over(now_s) else None
         if self._responses.waiting:
             return None  # a long poll, or a produce that waits: the client may well be silent
         idle_s = now_s - self.last_read_s

@@ -9,11 +9,11 @@ from protocol.identifiers import Buffer
 class LargeFrame:
     """Takes a pooled buffer, is filled by the transport, and gives the buffer back."""
 
-    __slots__ = ("_buffer", "_filled_bytes", "_pool", "size_bytes", "view")
+    __slots__ = ("_buffer", "_filled_bytes", "_pool", "fills", "size_bytes", "view")
 
     def __init__(self, pool: BufferPool, buffer: FrameBuffer, size_bytes: int) -> None:
         self._pool, self._buffer, self.size_bytes = pool, buffer, size_bytes
-        self._filled_bytes = 0
+        self._filled_bytes = self.fills = 0
         self.view = memoryview(buffer)[:size_bytes]
         """The frame without its length; whole once `fill` has said so."""
 
@@ -30,6 +30,7 @@ class LargeFrame:
     def fill(self, size_bytes: int) -> bool:
         """Take note of bytes that were received into `room`; return True if the frame is whole."""
         self._filled_bytes += size_bytes
+        self.fills += 1
         return self._filled_bytes == self.size_bytes
 
     def give_back(self) -> None:
