@@ -50,7 +50,7 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_admission", "_admitted", "_busy_s", "_carry", "_counters", "_drain_scheduled",
-        "_frame_bytes_max", "_frame_deadline", "_handler", "_large", "_loop", "_make_handler",
+        "_frame_deadline", "_handler", "_large", "_loop", "_make_handler",
         "_next_read", "_on_lost", "_quota", "_receive", "_responses", "_throttled", "_transport",
         "_waits_for_memory", "_write_paused", "address", "close_reason", "is_reading_paused",
         "last_read_s", "peer",
@@ -67,7 +67,6 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self._loop, self._admission, self._receive = loop, admission, receive
         self._make_handler, self._counters, self._on_lost = make_handler, counters, on_lost
-        self._frame_bytes_max = admission.limits.frame_bytes_max
         self._handler: FrameHandler | None = None
         self._transport: asyncio.Transport | None = None
         self._responses = ResponseQueue(admission.limits)
@@ -155,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
         if handler is None:
             return
         view, handle = self._receive.whole, handler.handle_frames
-        unpack, frame_bytes_max = LENGTH.unpack_from, self._frame_bytes_max
+        unpack, frame_bytes_max = LENGTH.unpack_from, self._admission.limits.frame_bytes_max
         waiting, out = self._responses.waiting, self._responses.out
         position = frames = 0
         monotonic = self._admission.monotonic
@@ -191,8 +190,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._end_read(frames, position, end)
         if self._next_read.size_bytes:
-            one, is_cut = frames == 1 and position == end, self._large is not None
-            if self._next_read.ended(brought_one_frame=one, is_cut=is_cut):
+            one = frames == 1 and position == end
+            if self._next_read.ended(brought_one_frame=one, is_cut=self._large is not None):
                 self._large_frame_handled(monotonic() - turn_ends_s + TURN_S)
 
     def _end_read(self, frames: int, position: int, end: int) -> None:
@@ -390,9 +389,9 @@ class Connection(asyncio.BufferedProtocol):
     def _close_for(self, error: Exception) -> None:
         if isinstance(error, FrameError):
             self.close("bad_frame", detail=str(error))
-            return
-        log.exception("request failed", peer=self.peer)
-        self.close("internal_error")
+        else:
+            log.exception("request failed", peer=self.peer)
+            self.close("internal_error")
 
     def abort(self, reason: str) -> None:
         """Close the connection at once."""
