@@ -35,18 +35,9 @@ class IndexFile(abc.ABC):
     ENTRY_BYTES: ClassVar[int]
 
     __slots__ = (
-        "_cache",
-        "_handles",
-        "_is_stale",
-        "_place",
-        "_written_entries",
-        "active_entries",
-        "base_offset",
-        "entries_max",
-        "is_dirty",
-        "needs_rebuild",
-        "size_bytes_max",
-    )
+        "_cache", "_handles", "_is_stale", "_place", "_written_entries", "active_entries",
+        "base_offset", "entries_max", "is_dirty", "needs_rebuild", "size_bytes_max",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -118,7 +109,12 @@ class IndexFile(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def _decode(data: bytes) -> tuple[array[int], array[int]]:
-        """Return keys and values of whole entries."""
+        """Return keys and values of whole entries, to be appended to."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def _view(data: bytes) -> tuple[array[int], array[int]]:
+        """As `_decode`, to be looked at only: a file of megabytes must not hold up a look-up."""
 
     @staticmethod
     @abc.abstractmethod
@@ -146,7 +142,7 @@ class IndexFile(abc.ABC):
                 self._cache.put(self, entries)
         return entries
 
-    def _read(self, *, zero_tail_is_legal: bool = False) -> IndexEntries:
+    def _read(self, *, for_appends: bool = False) -> IndexEntries:
         """Read the file. Only the active segment's may have a zero tail: others are trimmed."""
         try:
             file = self._handles.get(self.path)
@@ -159,11 +155,12 @@ class IndexFile(abc.ABC):
             self.needs_rebuild = True
             data = b""
         file_entries = len(data) // self.ENTRY_BYTES
-        count = -(-len(data.rstrip(b"\0")) // self.ENTRY_BYTES)
-        if file_entries - count > (count == 0) and not zero_tail_is_legal:
+        has_tail = data.endswith(b"\0")
+        count = -(-len(data.rstrip(b"\0") if has_tail else data) // self.ENTRY_BYTES)
+        if file_entries - count > (count == 0) and not for_appends:
             self.needs_rebuild = True  # entries were lost (a lone zero entry may be a real one)
-        keys, values = self._decode(data[: count * self.ENTRY_BYTES])
-        return IndexEntries(keys, values, from_disk=True)
+        columns = self._decode if for_appends else self._view
+        return IndexEntries(*columns(data[: count * self.ENTRY_BYTES]), from_disk=True)
 
     @property
     def entries(self) -> int:
@@ -253,9 +250,9 @@ class IndexFile(abc.ABC):
         if self.active_entries is not None:
             return
         entries = self._cache.get(self)
-        if entries is None:
+        if entries is None or not isinstance(entries.keys, array):
             if self._handles.disk.exists(self.path):
-                entries = self._read(zero_tail_is_legal=True)
+                entries = self._read(for_appends=True)
             else:
                 self.needs_rebuild = True
                 entries = IndexEntries(*self._decode(b""), from_disk=True)

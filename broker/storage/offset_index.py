@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from broker.storage.index_cache import IndexEntries
 from broker.storage.index_file import WRITE_BEHIND_ENTRIES, IndexFile
@@ -30,6 +30,11 @@ class OffsetIndex(IndexFile):
     def _decode(data: bytes) -> tuple[array[int], array[int]]:
         numbers = words(data)
         return numbers[0::2], numbers[1::2]
+
+    @staticmethod
+    def _view(data: bytes) -> tuple[array[int], array[int]]:
+        numbers = memoryview(words(data))
+        return cast("array[int]", numbers[0::2]), cast("array[int]", numbers[1::2])
 
     @staticmethod
     def _encode(keys: array[int], values: array[int]) -> bytes:

@@ -6,10 +6,11 @@ holds `offset` is the first of the segment that reaches `timestamp`, its largest
 
 from __future__ import annotations
 
+import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from sys import byteorder
-from typing import ClassVar
+from typing import ClassVar, Final, cast
 
 from broker.storage.index_cache import IndexEntries
 from broker.storage.index_file import WRITE_BEHIND_ENTRIES, IndexFile
@@ -19,7 +20,35 @@ from protocol.identifiers import NO_TIMESTAMP
 from protocol.limits import INT32_MAX
 from protocol.stored.index_entries import TIME_INDEX_ENTRY_BYTES, TimeIndexEntry
 
+TIMESTAMP: Final = struct.Struct(">q")
+OFFSET: Final = struct.Struct(">i")
+
 _HIGH, _LOW = (1, 0) if byteorder == "little" else (0, 1)
+
+
+class _Column:
+    """One field of the entries in an index's bytes, decoded when it is looked at: few ever are."""
+
+    __slots__ = ("_data", "_position", "_unpack", "itemsize")
+
+    def __init__(self, data: bytes, field: struct.Struct, position: int) -> None:
+        """Args:
+        position: Of the field in an entry.
+        """
+        self._data, self._position, self._unpack = data, position, field.unpack_from
+        self.itemsize = field.size
+
+    def __len__(self) -> int:
+        return len(self._data) // TIME_INDEX_ENTRY_BYTES
+
+    def __getitem__(self, number: int) -> int:
+        count = len(self)
+        if number < 0:
+            number += count
+        if not 0 <= number < count:
+            raise IndexError(number)
+        value: int = self._unpack(self._data, number * TIME_INDEX_ENTRY_BYTES + self._position)[0]
+        return value
 
 
 class TimeIndex(IndexFile):
@@ -36,6 +65,11 @@ class TimeIndex(IndexFile):
         halves[_HIGH::2] = numbers[0::3]
         halves[_LOW::2] = numbers[1::3]
         return array("q", halves.tobytes()), numbers[2::3]
+
+    @staticmethod
+    def _view(data: bytes) -> tuple[array[int], array[int]]:
+        timestamps, offsets = _Column(data, TIMESTAMP, 0), _Column(data, OFFSET, TIMESTAMP.size)
+        return cast("array[int]", timestamps), cast("array[int]", offsets)
 
     @staticmethod
     def _encode(keys: array[int], values: array[int]) -> bytes:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from array import array
 from pathlib import Path
 
+import pytest
+
 from broker.storage.file_handles import FileHandles
 from broker.storage.index_cache import IndexCache, IndexEntries
 from broker.storage.offset_index import OffsetIndex
+from broker.storage.time_index import TimeIndex
 from tests.support.fake_disk import FakeDisk
 
 
@@ -71,3 +74,20 @@ def test_given_a_small_cache_when_many_sealed_indexes_are_used_then_all_answer()
 
     assert found == [index.base_offset + 4 for index in indexes * 2]
     assert cache.size_bytes <= 50
+
+
+@pytest.mark.parametrize("kind", [OffsetIndex, TimeIndex])
+def test_given_a_file_when_first_looked_up_then_it_is_not_decoded_as_a_whole(kind, monkeypatch):
+    """Of a segment of 1 GiB that was 8 to 24 ms, on the event loop."""
+    handles, path = FileHandles(FakeDisk()), Path("/p.index")
+    index = kind.open(handles, path, 0, 6_000, active=True, create=True, cache=IndexCache())
+    for number in range(1, 400):
+        index.append(10 * number, 10 * number)
+    index.close()
+    monkeypatch.setattr(kind, "_decode", lambda data: pytest.fail("all of it was decoded"))
+
+    sealed = kind.open(handles, path, 0, 6_000, active=False, cache=IndexCache())
+
+    assert sealed.lookup(3_456)[0] == 3_450
+    assert sealed.last_entry[0] == 3_990
+    assert sealed.entries == 399
