@@ -7,7 +7,8 @@
 
 Each is replaced atomically (write, sync, rename, sync of the directory). All are hints: one that is
 not readable counts as empty, which costs time and never an offset. A recovery point goes into a
-checkpoint only after the sync that moved it returned.
+checkpoint only after the sync that moved it returned; a log start only after its second copy, in
+`durable-offsets`, is durable: that one has a checksum, and is believed (`directory_plan`).
 """
 
 from __future__ import annotations
@@ -52,6 +53,13 @@ def read_offset_checkpoint(disk: Disk, path: Path) -> Offsets:
     except (OSError, StoredFormatError) as error:
         _log.warning("checkpoint ignored: it is not readable", path=str(path), error=str(error))
         return {}
+
+
+def stated_log_start(log: PartitionLog) -> int | None:
+    """Return the log start that has to be written down; None: the first segment's name says it."""
+    if log.log_start_offset > log.segments.base_offsets[0] or not log.trimmer.deleted.is_settled:
+        return log.log_start_offset
+    return None
 
 
 class _Snapshot(NamedTuple):
@@ -148,12 +156,7 @@ class Checkpoints:
         topic_partition = log.topic_partition
         self._put(RECOVERY_POINT_CHECKPOINT, topic_partition, log.recovery_point)
         self._put(HIGH_WATERMARK_CHECKPOINT, topic_partition, log.high_watermark)
-        needs_start = (
-            log.log_start_offset > log.segments.base_offsets[0]
-            or not log.trimmer.deleted.is_settled
-        )
-        log_start = log.log_start_offset if needs_start else None
-        self._put(LOG_START_CHECKPOINT, topic_partition, log_start)
+        self._put(LOG_START_CHECKPOINT, topic_partition, stated_log_start(log))
 
     def task(self) -> CheckpointTask:
         """Take a snapshot of all that was noted. At most one task may be under way at a time."""

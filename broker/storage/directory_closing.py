@@ -1,6 +1,6 @@
 """Directory closing: the end of a data directory's work, in steps that do not hold up a loop.
 
-The order of a clean stop: logs flushed and closed; checkpoints; durable offsets; only then, when
+The order of a clean stop: logs flushed and closed; durable offsets; checkpoints; only then, when
 all of it is durable, the clean marker; last, of every stop, the lock.
 """
 
@@ -45,9 +45,9 @@ def closing_steps(directory: LogDirectory, lock: Lock, *, clean: bool) -> Steps[
             while directory.note_touched():
                 yield None
             task = directory.checkpoint_task()
+            yield directory.durable_offsets.close  # log starts are durable here first
             yield task.run
             yield from rename_steps(context, task)
-            yield directory.durable_offsets.close
             marker = directory.path / CLEAN_SHUTDOWN_MARKER
             yield partial(replace_file, context.disk, marker, clean_shutdown.encode())
     finally:

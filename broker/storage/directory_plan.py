@@ -80,14 +80,14 @@ def plan_directory(
         topic, partition = topic_partition
         try:
             topic_id = read_topic_id(context, path / name, topic, topic_id_of)
-            spare_log_start = known_durable.get(log_start_key(topic_id, partition), 0)
-            hints = Hints(
-                is_clean,
-                recovery_points.get(topic_partition),
-                max(log_starts.get(topic_partition, 0), spare_log_start),
-                known_durable.get((topic_id, partition)),
-                cleaned.get(topic_partition, 0),
+            recovery_point = recovery_points.get(topic_partition)
+            durable_offset = known_durable.get((topic_id, partition))
+            spare = known_durable.get(log_start_key(topic_id, partition))
+            log_start = _log_start(
+                name, log_starts.get(topic_partition, 0), spare, durable_offset, recovery_point
             )
+            cleaned_offset = cleaned.get(topic_partition, 0)
+            hints = Hints(is_clean, recovery_point, log_start, durable_offset, cleaned_offset)
             tail = 0 if is_clean else tail_bytes(log_sizes(disk, path / name), hints)
         except StorageError as error:
             _log.error("partition not available", partition=name, error=str(error))
@@ -97,6 +97,27 @@ def plan_directory(
             path / name, topic_partition, topic_id, config_of(topic), hints, tail
         )
     return plan
+
+
+def _log_start(
+    name: str, checkpointed: int, spare: int | None, durable: int | None, recovery_point: int | None
+) -> int:
+    """Return the log start of a partition, as far as files beside it tell.
+
+    Its checkpoint has no checksum; a slot of `durable-offsets` has one, and was durable before, as
+    was a durable offset that is not below it. So the slot decides; without it, a checkpoint that
+    says more than was ever durable is wrong. Where durable offsets are below the recovery point,
+    somebody else wrote since (Kafka in place): they say less than is true, and decide nothing.
+    """
+    if durable is None or durable < (recovery_point or 0):
+        return max(checkpointed, spare or 0)
+    believed = spare if spare is not None else checkpointed if checkpointed <= durable else 0
+    if believed < checkpointed:
+        _log.warning(
+            "a log start is not believed: its checksummed copy, or what is durable, says less",
+            partition=name, checkpointed=checkpointed, believed=believed,
+        )  # fmt: skip
+    return believed
 
 
 def _take_marker(disk: Disk, path: Path) -> bool:

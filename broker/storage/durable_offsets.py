@@ -8,7 +8,7 @@ than was synced, and never more:
   kill -9, a lower bound after a power cut (`sync` each second keeps the bound close);
 - it is there, durably and with offset 0, before a new partition is appended to;
 - it is lowered, durably, *before* a log is cut below it (`DurableSlot.lower`);
-- a log start inside a segment has a slot of its own (`log_start_key`), from its checkpoint on;
+- a log start that is checkpointed has a slot of its own (`log_start_key`), durable before that;
 - the slot of a deleted partition is freed after its directory was renamed away; a crash between the
   two leaves a slot of a topic id that no partition has, which the next start drops.
 
@@ -70,9 +70,9 @@ class DurableOffsets:
         "_file",
         "_free",
         "_image",
-        "_is_failing",
         "_owners",
         "_slots",
+        "failure",
         "needs_sync",
         "path",
     )
@@ -90,7 +90,8 @@ class DurableOffsets:
         self._owners: list[tuple[bytes, int] | None] = []
         self._slots: dict[tuple[bytes, int], int] = {}
         self._free: list[int] = []
-        self._is_failing = False
+        self.failure: OSError | None = None
+        """Why the last `write` has left something to be written."""
         self._dirty_start, self._dirty_end = 0, 0
         for topic_id, partition, offset in offsets:
             self.add(topic_id, partition, offset)
@@ -150,11 +151,11 @@ class DurableOffsets:
         """
         try:
             self.write_or_fail()
-            self._is_failing = False
+            self.failure = None
         except OSError as error:
-            if self._is_failing:
+            is_known, self.failure = self.failure is not None, error.with_traceback(None)
+            if is_known:
                 return  # said already: this comes with each group
-            self._is_failing = True
             _log.warning(
                 "durable offsets not written; they are written again with the next flush",
                 path=str(self.path),
@@ -211,7 +212,7 @@ def log_start_key(topic_id: UUID, partition: int) -> tuple[UUID, int]:
     """Return the key of a partition's log start: a second slot, of a number no partition has.
 
     The checkpoint of log starts has no checksum. Where it is lost or garbled, this keeps records
-    that their owner has deleted from coming back.
+    that their owner has deleted from coming back, and others from being hidden.
     """
     return topic_id, -1 - partition
 

@@ -39,14 +39,20 @@ SEGMENTS_AT_ONCE: Final = 4
 class HousekeepingTask:
     """One round of work that waits for a disk; `run` may be called in a thread."""
 
-    __slots__ = ("_durable_offsets", "checkpoint", "unlink")
+    __slots__ = ("_durable_offsets", "_failure", "checkpoint", "unlink")
 
     def __init__(
         self,
         unlink: UnlinkTask | None,
         durable_offsets: DurableOffsets | None,
         checkpoint: CheckpointTask | None,
+        failure: OSError | None = None,
     ) -> None:
+        """Args:
+        failure: Why the durable offsets could not be written: then there is no checkpoint. A log
+            start must not be in it alone (`directory_plan`).
+        """
+        self._failure = failure
         self.unlink = unlink
         self._durable_offsets = durable_offsets
         self.checkpoint = checkpoint
@@ -66,6 +72,8 @@ class HousekeepingTask:
             self._durable_offsets.sync()
         if self.checkpoint is not None:
             try:
+                if self._failure is not None:
+                    raise self._failure
                 self.checkpoint.run()
             except OSError as error:
                 self.checkpoint.failed(error)
@@ -157,17 +165,18 @@ class Housekeeping:
             return None
         directory = self._directory
         unlink = directory.unlink_task(now)
-        durable_offsets = checkpoint = None
+        durable_offsets = checkpoint = failure = None
         if self._is_checkpoint_due(now) and not self._is_noting:
             self._checkpoint_at = now + directory.context.options.checkpoint_interval_ms / 1000
             checkpoint = directory.checkpoint_task()
             self._out_waiters, self._waiters = self._waiters, []
             directory.durable_offsets.write()
+            failure = directory.durable_offsets.failure
             if directory.durable_offsets.needs_sync:
                 durable_offsets = directory.durable_offsets
         if unlink is None and checkpoint is None:
             return None
-        self._out = HousekeepingTask(unlink, durable_offsets, checkpoint)
+        self._out = HousekeepingTask(unlink, durable_offsets, checkpoint, failure)
         return self._out
 
     def _is_checkpoint_due(self, now: float) -> bool:

@@ -4,7 +4,7 @@ The order of a start: lock; `meta.properties` is checked; the clean marker is re
 synced, before anything is loaded, so that a crash while loading is an unclean stop; logs are
 planned (`directory_plan`), recovered, elsewhere or on the way, and loaded, and all they keep is
 synced; then durable offsets and checkpoints are written anew.
-The order of a stop: logs flushed and closed; checkpoints; durable offsets; only then, when all of
+The order of a stop: logs flushed and closed; durable offsets; checkpoints; only then, when all of
 it is durable, the clean marker; last the lock.
 """
 
@@ -22,7 +22,7 @@ import structlog
 
 from broker.clock import Clock
 from broker.steps import Steps, run_to_end
-from broker.storage.checkpoint import Checkpoints, CheckpointTask
+from broker.storage.checkpoint import Checkpoints, CheckpointTask, stated_log_start
 from broker.storage.deleted_segments import UnlinkTask
 from broker.storage.deletion import due_files, rename_steps
 from broker.storage.directory_closing import closing_steps
@@ -192,9 +192,9 @@ class LogDirectory:
         offsets = {}
         for partition, log in self.logs.items():
             offsets[log.topic_id, partition.partition] = log.durable_offset
-            if log.log_start_offset > log.segments.base_offsets[0]:
-                key = log_start_key(log.topic_id, partition.partition)
-                offsets[key] = log.log_start_offset
+            log_start_offset = stated_log_start(log)
+            if log_start_offset is not None:
+                offsets[log_start_key(log.topic_id, partition.partition)] = log_start_offset
         if self.unavailable:
             offsets = self._known_durable | offsets
         self.durable_offsets = DurableOffsets(
@@ -339,19 +339,23 @@ class LogDirectory:
             log, _ = touched.popitem()
             if self.logs.get(log.topic_partition) is log:
                 self.checkpoints.note(log)
-                if log.log_start_offset > log.segments.base_offsets[0]:
+                log_start_offset = stated_log_start(log)
+                if log_start_offset is not None:
                     key = log_start_key(log.topic_id, log.topic_partition.partition)
-                    self.durable_offsets.add(*key, log.log_start_offset)
+                    self.durable_offsets.add(*key, log_start_offset)
             limit -= 1
         return bool(touched)
 
     def checkpoint(self) -> None:
-        """Write the checkpoint files, in place.
+        """Write the checkpoint files, in place, and before them the durable offsets.
 
         Raises:
             OSError: they have their old contents.
         """
         task = self.checkpoint_task()
+        self.durable_offsets.write_or_fail()
+        if self.durable_offsets.needs_sync:
+            self.durable_offsets.sync()
         task.run()
         for _ in rename_steps(self.context, task):
             pass

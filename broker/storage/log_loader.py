@@ -109,7 +109,9 @@ def load_log(context: LogContext, plan: LogPlan, facts: RecoveredFacts | None = 
         producers = _load_producers(context, plan, recovered)
     else:
         recovered, producers = _load_segments(context, plan)
-    log_start_offset = max(hints.log_start_offset, recovered.segments[0].base_offset)
+    log_start_offset = recovered.segments[0].base_offset
+    if hints.log_start_offset <= recovered.log_end_offset:  # else not believed: `_load_clean`
+        log_start_offset = max(log_start_offset, hints.log_start_offset)
     with storage_errors("write the leader epochs of", directory):
         epochs = load_epochs(
             context.disk, directory, Segments(recovered.segments),
@@ -226,7 +228,15 @@ def _load_clean(
     log_end_offset = check_clean_segments(segments)
     if log_end_offset is None:
         return None
-    if log_end_offset < max(hints.log_start_offset, hints.durable_offset or 0):
+    log_start_offset = hints.log_start_offset
+    if hints.durable_offset is None and log_end_offset == hints.recovery_point < log_start_offset:
+        # Kafka's: its recovery point and its segments agree, so the log start is what is wrong.
+        _log.warning(
+            "a log start is not believed: the log ends below it",
+            path=str(directory), log_start_offset=log_start_offset, log_end_offset=log_end_offset,
+        )  # fmt: skip
+        log_start_offset = 0
+    if log_end_offset < max(log_start_offset, hints.durable_offset or 0):
         return None
     if hints.recovery_point is not None and hints.recovery_point != log_end_offset:
         return None

@@ -7,6 +7,7 @@ have without the wound; the wounds and what they hit come from seeds.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -15,6 +16,7 @@ from typing import Any, Final
 import pytest
 
 from broker.storage.append_origin import AppendOrigin
+from broker.storage.housekeeping import Housekeeping
 from broker.storage.log_reader import ReadLimit
 from protocol.compression import Codec
 from protocol.end_transaction_marker import EndTransactionMarker, build_marker_batch
@@ -216,3 +218,99 @@ def test_given_the_story_when_told_then_it_has_what_the_wounds_are_for():
     assert found["producers"]
     assert len(storage.log.segments) >= 3
     assert len({at for at in found["times"] if at is not None}) > 6
+
+
+# --- digits of a log start ------------------------------------------------------------------------
+
+LOG_STARTS: Final = ROOT / "log-start-offset-checkpoint"
+
+
+def with_other_digits(data: bytes) -> list[bytes]:
+    """The file with each digit in it made each other digit."""
+    return [
+        data[:at] + b"%d" % digit + data[at + 1 :]
+        for at, byte in enumerate(data)
+        for digit in range(10)
+        if chr(byte).isdigit() and byte != ord(b"%d" % digit)
+    ]
+
+
+@pytest.mark.parametrize("start", ["clean", "kill", "power cut"])
+def test_given_any_wrong_digit_among_the_log_starts_when_started_then_no_answer_changes(start: str):
+    """Upwards it would hide records, and have retention delete them; downwards bring some back."""
+    before = answers(told())
+    wrong_files = with_other_digits(told().disk.read_file(LOG_STARTS))
+    assert len(wrong_files) == 4 * 9
+
+    for wrong in wrong_files:
+        storage = told()
+        if start == "clean":
+            storage.directory.close()
+        changed(lambda data, random, wrong=wrong: wrong)(storage, LOG_STARTS, Random())
+        (storage.disk.crash if start == "power cut" else storage.disk.kill)()
+
+        storage.restarted()
+
+        assert answers(storage) == before, wrong
+
+
+@pytest.mark.parametrize("start", ["kill", "power cut"])
+def test_given_deleted_segments_that_keep_their_names_when_a_digit_is_wrong_then_it_is_not_believed(
+    start: str,
+):
+    """Retention's log start has its second copy too, as long as a deleted file may come back."""
+    storage = told()
+    first = storage.log.segments.base_offsets[2]
+    storage.log.advance_log_start(first)
+    storage.log.delete_old_segments(storage.clock.now_ms())
+    assert storage.log.segments.base_offsets[0] == first, "a segment's name says the log start"
+    storage.directory.checkpoint_task()  # notes it
+    storage.directory.durable_offsets.write_and_sync()
+    storage.directory.checkpoint_task().run()  # nothing was renamed yet
+    data = storage.disk.read_file(LOG_STARTS)
+    wrong = data.replace(b" %d\n" % first, b" %d\n" % (first + 1))
+    assert wrong != data
+    changed(lambda data, random: wrong)(storage, LOG_STARTS, Random())
+    (storage.disk.crash if start == "power cut" else storage.disk.kill)()
+
+    storage.restarted()
+
+    assert storage.log.log_start_offset == first
+
+
+def test_given_durable_offsets_that_are_not_written_when_checkpointed_then_no_log_start_is_alone():
+    storage = told()
+    log_starts = storage.disk.read_file(LOG_STARTS)
+    housekeeping = Housekeeping(storage.directory)
+    storage.log.advance_log_start(2)
+    saved: list[bool] = []
+    housekeeping.checkpoint_soon(saved.append)
+    storage.disk.fail("write", OSError(errno.ENOSPC, "full"), path_suffix="durable-offsets")
+
+    housekeeping.run_due(storage.clock.monotonic())
+
+    assert saved == [False]
+    assert storage.disk.read_file(LOG_STARTS) == log_starts
+    housekeeping.checkpoint_soon(saved.append)
+    housekeeping.run_due(storage.clock.monotonic())
+    assert saved == [False, True]
+    assert storage.crash().log_start_offset == 2
+
+
+@pytest.mark.parametrize("log_start", [1, 7, 999])
+def test_given_no_durable_offsets_when_started_cleanly_then_a_log_start_above_the_end_is_wrong(
+    log_start: int,
+):
+    """As in a directory of Kafka's: the recovery point and the segments say where the log ends."""
+    storage = told()
+    before = answers(storage)
+    storage.directory.close()
+    storage.disk.unlink(storage.directory.durable_offsets.path)
+    data = storage.disk.read_file(LOG_STARTS)
+    wrong = data.replace(b" 1\n", b" %d\n" % log_start) if log_start != 1 else data
+    changed(lambda data, random: wrong)(storage, LOG_STARTS, Random())
+
+    log = storage.restarted()
+
+    assert log.log_end_offset == before["ends"][1]
+    assert log.log_start_offset == (log_start if log_start < log.log_end_offset else 0)
