@@ -21,7 +21,12 @@ from broker.cleaner_job import run_cleaning_job
 from broker.storage.cleanable_log import cleaning_job, plan_log
 from broker.storage.cleaner_checkpoint import CleanerCheckpoint
 from broker.storage.compaction import CleaningPlan
-from broker.storage.compactor import CleanedGroup, CleaningResult, LogUncleanableError
+from broker.storage.compactor import (
+    CleanedGroup,
+    CleaningJob,
+    CleaningResult,
+    LogUncleanableError,
+)
 from broker.worker import WorkerDiedError, WorkerPool
 from protocol.errors import StorageError, TidelogError
 from protocol.stored.file_names import RECOVERY_POINT_CHECKPOINT
@@ -238,7 +243,9 @@ class Cleaner:
             if log.damage:
                 raise LogUncleanableError(str(log.directory), 0, "it has damaged bytes")
             result = await self._pass(log, plan)
-            if result is None:
+            if result is None or log.cleaning.is_incomplete or not log.cleaning.segments:
+                return  # cut or trimmed meanwhile: what is not clean is for another look
+            if log.is_closed:
                 return
             log.cleaning.cleaned_offset = result.cleaned_offset
             offsets = self._checkpoints[directory].offsets(directory.logs.values())
@@ -263,6 +270,23 @@ class Cleaner:
             io_bytes_per_second=self._config.io_bytes_per_second,
             free_bytes_min=self._free_bytes_min,
         )
+        result = None
+        try:
+            result = await self._put_in_place(log, job)
+        except FileNotFoundError:
+            if log.is_closed or log.segments.base_offsets[0] <= job.segments[0].base_offset:
+                raise
+        finally:
+            if result is None:
+                await self._tidy(log)
+        if result is None:
+            _log.info("cleaning given up", partition=str(log.topic_partition))
+            return None
+        self._report(log, plan, result, self._clock.monotonic() - started_s)
+        return result
+
+    async def _put_in_place(self, log: PartitionLog, job: CleaningJob) -> CleaningResult | None:
+        """Have a worker do the job, and put in place what it reports; None: given up."""
         groups: asyncio.Queue[CleanedGroup | None] = asyncio.Queue()
         running = self._running = asyncio.get_running_loop().create_task(
             self._jobs.run(self._job, job, on_progress=groups.put_nowait)
@@ -280,12 +304,17 @@ class Cleaner:
             raise
         finally:
             self._running = None
-        if running.cancelled() or is_given_up:
-            _log.info("cleaning given up", partition=str(log.topic_partition))
-            return None
-        result = running.result()
-        self._report(log, plan, result, self._clock.monotonic() - started_s)
-        return result
+        return None if running.cancelled() or is_given_up else running.result()
+
+    async def _tidy(self, log: PartitionLog) -> None:
+        """Remove what a pass without a result has left, once its worker has ended for certain.
+
+        Else it would write on into the files of the next pass, or of a new log of that name. Where
+        the broker ends, the next start removes it.
+        """
+        if not self._ending.is_set():
+            await self._jobs.settle()
+            await self._in_thread(log.cleaning.remove_cleaned)
 
     async def _run_steps(self, log: PartitionLog, steps: Steps[bool]) -> bool:
         """Put a new segment in place. Once begun it is brought to its end."""

@@ -75,6 +75,10 @@ class Jobs(Protocol):
         """Return what the job does; see `WorkerPool.run`."""
         ...
 
+    async def settle(self) -> None:
+        """Return when no job is at work any more whose caller was cancelled."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -164,6 +168,11 @@ class WorkerPool:
         self._ends.add(task)
         task.add_done_callback(self._ends.discard)
 
+    async def settle(self) -> None:
+        """See `Jobs`: they have stopped, or were killed."""
+        while self._ends:
+            await asyncio.wait(self._ends)
+
     async def close(self) -> None:
         """Tell all jobs to stop, kill what does not; on return no process is left.
 
@@ -176,8 +185,7 @@ class WorkerPool:
         self._idle.clear()
         for worker in list(self._busy):
             self._end(worker)
-        while self._ends:
-            await asyncio.wait(self._ends)
+        await self.settle()
 
 
 class _WorkerProcess:
@@ -379,6 +387,9 @@ class InlineWorker:
         finally:
             worker_job.connect(*before)
         return result
+
+    async def settle(self) -> None:
+        pass
 
     async def close(self) -> None:
         self.should_stop = True

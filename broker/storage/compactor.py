@@ -7,14 +7,18 @@ of the old ones is the broker's part (`segment_replacement`). Where the map was 
 left is for another pass.
 
 Nothing that the broker has open is written. Damage anywhere ends the pass: the log stays as it is.
+Retention goes on meanwhile: the oldest segments may be gone when their turn comes; they are left
+out.
 """
 
 from __future__ import annotations
 
+import errno
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import dropwhile
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -53,6 +57,7 @@ from protocol.stored.transaction_index import AbortedTransaction
 SLEEP_S_MAX: Final = 0.1
 """So often a throttled pass looks whether it should stop."""
 TRANSACTION_FLAGS: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG
+S = TypeVar("S", CompactionSegment, SegmentSizes)
 UNSOUND: Final = (CorruptMessageError, MessageTooLargeError, UnsupportedCompressionError)
 
 
@@ -138,7 +143,9 @@ def clean_log(
     Raises:
         LogUncleanableError: something in it is not sound, or there is no room for the new files.
         CleaningStoppedError: `should_stop` said so.
-        OSError: the disk refused, or a file is gone: the log was trimmed or deleted meanwhile.
+        FileNotFoundError: the log was deleted meanwhile, or retention took a segment just when its
+            turn came: begin anew.
+        OSError: the disk refused.
     """
     return _Pass(job, disk, clock, should_stop, sleep).run(report)
 
@@ -162,6 +169,7 @@ class _Pass:
 
     def run(self, report: Callable[[CleanedGroup], object]) -> CleaningResult:
         job = self.job
+        self._check_there()
         span = job.first_uncleanable_offset - job.first_dirty_offset
         offsets = OffsetMap(job.dedupe_buffer_bytes, keys_expected=span)
         aborted = self._aborted_transactions()
@@ -174,10 +182,12 @@ class _Pass:
         batch_filter = BatchFilter(offsets, latest_offset, transactions, rules)
         tombstones_from_ms = self._legacy_tombstones_from_ms()
         groups: list[CleanedGroup] = []
-        for group in self._groups(latest_offset + 1):
-            cleaned = self._clean_group(group, batch_filter, transactions, tombstones_from_ms)
-            groups.append(cleaned)
-            report(cleaned)
+        for planned in self._groups(latest_offset + 1):
+            group = self._there(planned)
+            if group:
+                cleaned = self._clean_group(group, batch_filter, transactions, tombstones_from_ms)
+                groups.append(cleaned)
+                report(cleaned)
         self.stats.counts = batch_filter.counts
         return CleaningResult(latest_offset + 1, tuple(groups), self.stats)
 
@@ -188,7 +198,7 @@ class _Pass:
         latest_offset = self.job.first_dirty_offset - 1
         transactions = CleanedTransactions(aborted)
         put = offsets.put
-        for segment in self.job.segments:
+        for segment in self._there(self.job.segments):
             if segment.next_base_offset <= self.job.first_dirty_offset:
                 continue
             position = 0
@@ -238,7 +248,7 @@ class _Pass:
                 self._size(offset_index_file_name(each.base_offset)),
                 self._size(time_index_file_name(each.base_offset)),
             )
-            for each in self.job.segments
+            for each in self._there(self.job.segments)
             if each.base_offset < end_offset
         ]
         return group_segments(
@@ -258,7 +268,7 @@ class _Pass:
             for each in self.job.segments
             if each.next_base_offset <= self.job.first_dirty_offset
         ]
-        if not clean:
+        if not clean or not self._there(clean):
             return 0
         modified_at_ms = self.disk.modification_time_ms(self._path(clean[-1]))
         return modified_at_ms - self.job.delete_retention_ms
@@ -314,7 +324,18 @@ class _Pass:
 
     # --- reading and waiting ------------------------------------------------------------------
 
-    def _path(self, segment: CompactionSegment) -> Path:
+    def _there(self, segments: Iterable[S]) -> tuple[S, ...]:
+        """Return the segments without the oldest ones, as far as retention has taken them.
+
+        Their keys need not be known: records that these have outdated are gone with them.
+        """
+        return tuple(dropwhile(lambda each: not self.disk.exists(self._path(each)), segments))
+
+    def _check_there(self) -> None:
+        if not self._there(self.job.segments):
+            raise FileNotFoundError(errno.ENOENT, "no segment is left", self.job.directory)
+
+    def _path(self, segment: CompactionSegment | SegmentSizes) -> Path:
         return self.directory / log_file_name(segment.base_offset)
 
     def _scan(self, segment: CompactionSegment) -> Iterator[ScannedBatch]:

@@ -11,7 +11,9 @@ leaves a directory from which a start (`leftovers`) makes the log before or afte
 5. the suffix `.swap` is taken off, of the log last; directory synced.
 
 From 2 to 5 nothing else changes the segment list: retention leaves the log alone, and who cuts it
-first brings it to the end (`finish`). All on the event loop but for the syncs.
+first brings it to the end (`finish`). Before 2 retention goes on, however long a pass takes: a
+group of which it has taken a part is left out, and the log counts as not cleaned. All on the event
+loop but for the syncs.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class LogCleaning:
     """Of one log; there is at most one pass at a time."""
 
     __slots__ = (
-        "_context", "_log", "_new", "_old", "_retiring", "cleaned_offset", "segments",
+        "_context", "_log", "_new", "_old", "_retiring", "cleaned_offset", "is_incomplete",
+        "segments",
     )  # fmt: skip
 
     def __init__(self, log: PartitionLog, context: LogContext) -> None:
@@ -50,7 +53,9 @@ class LogCleaning:
         self.cleaned_offset: int | None = None
         """Everything below is clean; None: nobody knows."""
         self.segments: tuple[LogSegment, ...] = ()
-        """Those that a pass is working on, or has given up."""
+        """Those that a pass is working on; none once it is given up."""
+        self.is_incomplete = False
+        """The pass has left out a group: the log is not clean up to where the pass says."""
         self._old: tuple[LogSegment, ...] = ()
         self._retiring: list[LogSegment] = []  # of the old ones, those that have their names yet
         self._new: LogSegment | None = None
@@ -63,6 +68,7 @@ class LogCleaning:
     def begin(self, segments: tuple[LogSegment, ...]) -> None:
         """Note what a pass works on."""
         self.segments = segments
+        self.is_incomplete = False
 
     def before_cut(self, offset: int) -> None:
         """Make the log ready to be cut at `offset`; the pass that is under way is given up.
@@ -86,7 +92,8 @@ class LogCleaning:
     def replace(self, group: CleanedGroup) -> Steps[bool]:
         """Put a cleaned segment in place; return False if the log has changed: it is given up.
 
-        The jobs are syncs of the directory, which may be repeated.
+        One that retention has taken meanwhile, all of it or a part, is left out, which is no reason
+        to give up the others. The jobs are syncs of the directory, which may be repeated.
 
         Raises:
             StorageError: the disk refused. Before step 3 nothing has changed; behind it, try
@@ -95,9 +102,10 @@ class LogCleaning:
         """
         old = self._current(group)
         base_offset = group.old_base_offsets[0]
-        if not old:
+        if old is None or len(old) < len(group.old_base_offsets):
             self._discard(base_offset, CLEANED_SUFFIX)
-            return False
+            self.is_incomplete |= bool(old)
+            return old is not None
         self._old, self._retiring = old, list(old)
         try:
             self._name_swap(base_offset)
@@ -109,19 +117,20 @@ class LogCleaning:
         yield self._sync
         return (yield from self.finish_steps())
 
-    def _current(self, group: CleanedGroup) -> tuple[LogSegment, ...]:
-        """Return the segments that a group is made from; none if one of them is no longer there."""
+    def _current(self, group: CleanedGroup) -> tuple[LogSegment, ...] | None:
+        """Return the segments that a group is made from, without those that retention has taken.
+
+        None: the log is not the one any more that the pass was begun with.
+        """
         log = self._log
         wanted = set(group.old_base_offsets)
-        old = tuple(each for each in self.segments if each.base_offset in wanted)
-        is_current = (
-            not log.refusal
-            and not self.is_replacing
-            and len(old) == len(wanted)
-            and all(each in log.segments and each is not log.active for each in old)
-            and not log.damage
-        )
-        return old if is_current else ()
+        known = [each for each in self.segments if each.base_offset in wanted]
+        if log.refusal or log.damage or self.is_replacing or len(known) < len(wanted):
+            return None
+        first = log.segments.base_offsets[0]
+        old = tuple(each for each in known if each.base_offset >= first)
+        is_current = all(each in log.segments and each is not log.active for each in old)
+        return old if is_current else None
 
     def _name_swap(self, base_offset: int) -> None:
         """Step 2."""
@@ -181,6 +190,22 @@ class LogCleaning:
 
     def _sync(self) -> None:
         self._context.disk.sync_directory(self._log.directory)
+
+    def remove_cleaned(self) -> None:
+        """Remove what a pass has left that was stopped or killed; may be called in a thread.
+
+        Only when nothing writes it any more. If the log was deleted, a new one may have its
+        directory's name, and find such files in it.
+        """
+        disk, directory = self._context.disk, self._log.directory
+        try:
+            for name in disk.list_directory(directory):
+                if name.endswith(CLEANED_SUFFIX):
+                    disk.unlink(directory / name)
+        except FileNotFoundError:
+            pass  # deleted
+        except OSError as error:
+            _log.warning("cleaned files stay", path=str(directory), error=str(error))
 
     def _discard(self, base_offset: int, state: str) -> None:
         """Remove new files that nobody needs; what cannot be removed goes at the next start."""

@@ -102,7 +102,6 @@ class LogTrimmer:
         """
         log = self._log
         ends = (*segments.base_offsets[1:], log.log_end_offset)
-        cleaned = set(map(id, log.cleaning.segments))
         for segment, end in zip(segments, ends, strict=True):
             largest, modified = int(NO_TIMESTAMP), int(NO_TIMESTAMP)
             if timed_from is not None and (end > timed_from or segment is log.active):
@@ -114,7 +113,7 @@ class LogTrimmer:
                 largest_timestamp_ms=largest,
                 modified_at_ms=modified,
                 is_active=segment is log.active,
-                is_being_cleaned=id(segment) in cleaned,
+                is_being_cleaned=log.cleaning.is_replacing,
             )
 
     def _due(self, now_ms: int, limit: int) -> list[tuple[LogSegment, DeletionReason]]:

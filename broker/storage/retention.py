@@ -46,7 +46,7 @@ class SegmentFacts(msgspec.Struct, frozen=True):
     modified_at_ms: int
     is_active: bool = False
     is_being_cleaned: bool = False
-    """The cleaner reads it, and may put another in its place."""
+    """The cleaner is putting a new segment into the log: for some milliseconds."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -114,8 +114,8 @@ def verdicts(
 
     By log start under every cleanup policy, by time and size only where the policy deletes. Never
     one above the high watermark, never one with unflushed bytes, never an empty active one, never
-    one that the cleaner is at. Each segment is looked at when its verdict is asked for: who only
-    wants those that go, stops at the first that stays.
+    one of a log that the cleaner is putting a segment into. Each segment is looked at when its
+    verdict is asked for: who only wants those that go, stops at the first that stays.
 
     Args:
         segments: All segments of the log, oldest first; the last one is active.

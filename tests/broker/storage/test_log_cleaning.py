@@ -259,21 +259,51 @@ def test_given_a_reader_under_way_when_segments_are_replaced_then_it_reads_on():
     story.check()
 
 
-def test_given_retention_meanwhile_when_segments_are_being_cleaned_then_they_stay_until_after():
+def segments_of_groups(story: Story) -> list[tuple[int, ...]]:
+    result = clean_log(job_of(story), story.storage.disk, story.storage.clock)
+    return [group.old_base_offsets for group in result.groups]
+
+
+@pytest.mark.parametrize("ending", ["go on", "kill", "power cut"])
+@pytest.mark.parametrize("segments_gone", range(1, 9))
+def test_given_retention_meanwhile_when_a_pass_ends_then_what_it_took_is_gone_and_the_rest_clean(
+    segments_gone, ending
+):
+    """A group that is gone is left out; one of which a part is gone, too, and is not clean yet."""
     story = started(CleanupPolicy.COMPACT_DELETE)
-    log, disk, now_ms = story.storage.log, story.storage.disk, story.storage.clock.now_ms()
-    groups = clean_log(job_of(story), disk, story.storage.clock).groups
-    log.advance_log_start(20)
+    log, clock = story.storage.log, story.storage.clock
+    groups = clean_log(job_of(story), story.storage.disk, clock).groups
+    start = log.segments.base_offsets[segments_gone]
+    cuts_a_group = all(start != group.old_base_offsets[0] for group in groups)
+    assert start <= groups[-1].old_base_offsets[-1]
 
-    assert log.delete_old_segments(now_ms) == 0
+    log.advance_log_start(start)
+    assert log.delete_old_segments(clock.now_ms()) == segments_gone
     assert all(run_to_end(log.cleaning.replace(group)) for group in groups)
-    log.cleaning.begin(())
+    is_incomplete = log.cleaning.is_incomplete
+    story.storage.directory.checkpoint()
+    if ending == "kill":
+        story.storage.kill()
+    elif ending == "power cut":
+        story.storage.crash(Random(segments_gone))
 
-    assert log.delete_old_segments(now_ms) > 0
-    assert log.log_start_offset >= 20
-    left = {key: value for _, key, value in story.records()}
-    wanted = dict(story.sent[log.log_start_offset :])
-    assert left == wanted
+    log = story.storage.log
+    assert is_incomplete is cuts_a_group
+    assert log.log_start_offset == start
+    assert {key: value for _, key, value in story.records()} == dict(story.sent[start:])
+    assert not [name for name in story.storage.names() if name.endswith((".cleaned", ".swap"))]
+    story.storage.check_invariants()
+    if ending == "go on":
+        story.clean()
+        keys = [key for offset, key, _ in story.records() if offset < log.active.base_offset]
+        assert len(keys) == len(set(keys))
+
+
+def test_given_segments_of_several_groups_when_grouped_then_the_test_above_cuts_some_of_them():
+    groups = segments_of_groups(started())
+
+    assert len(groups) > 2
+    assert all(len(group) > 1 for group in groups[:3])
 
 
 @pytest.mark.parametrize("steps_done", range(12))

@@ -118,14 +118,11 @@ def test_given_a_compacted_topic_when_retention_runs_then_the_log_start_applies_
     assert storage.log.segments.base_offsets == ((9,) if by_time else (4, 8))
 
 
-def test_given_segments_that_the_cleaner_works_on_when_retention_runs_then_they_are_left_alone():
-    """And so are those behind them; when it is done, they go."""
+def test_given_segments_that_the_cleaner_works_on_when_retention_runs_then_they_go_all_the_same():
+    """A throttled pass may take hours."""
     storage = filled(RETAINING)
     storage.clock.advance(ms=2_000)
-    storage.log.cleaning.begin(tuple(storage.log.segments)[:1])
-
-    assert storage.log.delete_old_segments(storage.clock.now_ms()) == 0
-    storage.log.cleaning.begin(())
+    storage.log.cleaning.begin(tuple(storage.log.segments)[:2])
 
     assert storage.log.delete_old_segments(storage.clock.now_ms()) == 3
 
