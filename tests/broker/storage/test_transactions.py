@@ -41,49 +41,6 @@ def stable(storage: LogStorage) -> int:
     return storage.log.last_stable_offset
 
 
-def test_given_no_transactions_when_appended_then_all_that_is_committed_is_stable():
-    storage = LogStorage()
-    storage.append(b"1")
-    send(storage.log, 7, 0)
-    assert stable(storage) == 0
-
-    storage.flush()
-
-    assert stable(storage) == storage.log.high_watermark == 2
-
-
-def test_given_an_open_transaction_when_others_write_then_it_holds_the_stable_offset():
-    """R36: the last stable offset is the high watermark or the first undecided offset."""
-    storage = LogStorage(OS)
-    storage.append(b"1")
-    send_in_transaction(storage.log, 7, 0)
-    storage.append(b"2")
-    send_in_transaction(storage.log, 8, 0)
-    assert (stable(storage), storage.log.high_watermark) == (1, 4)
-
-    end_transaction(storage.log, 7, commit=True)
-    assert stable(storage) == 3
-    end_transaction(storage.log, 8, commit=False)
-
-    assert stable(storage) == storage.log.high_watermark == 6
-    assert storage.log.aborted_transactions(0, 6) == [(8, 3)]
-    assert committed_offsets(storage.log) == [0, 1, 2]
-
-
-def test_given_a_marker_that_is_not_committed_when_asked_then_its_transaction_is_undecided():
-    """R36: decided is what a committed marker decides."""
-    storage = LogStorage()
-    send_in_transaction(storage.log, 7, 0)
-    storage.flush()
-    assert stable(storage) == 0
-    end_transaction(storage.log, 7, commit=True)
-    assert stable(storage) == 0
-
-    storage.flush()
-
-    assert stable(storage) == 2
-
-
 def test_given_a_transaction_at_the_end_when_read_then_the_limit_is_held():
     """R30: a read never passes the last stable offset, if that is its limit."""
     storage = LogStorage(OS)
@@ -97,19 +54,6 @@ def test_given_a_transaction_at_the_end_when_read_then_the_limit_is_held():
     assert (at_limit.slices, at_limit[0].message_offset) == ((), 1)
     beyond = storage.log.read(2, 1000, limit=ReadLimit.LAST_STABLE)
     assert beyond.slices == ()
-
-
-def test_given_a_log_start_inside_an_open_transaction_when_moved_then_invariants_hold():
-    storage = LogStorage(OS)
-    send_in_transaction(storage.log, 7, 0, count=4)
-    storage.append(b"1")
-    assert stable(storage) == 0
-
-    storage.log.advance_log_start(2)
-
-    assert stable(storage) == 2
-    end_transaction(storage.log, 7, commit=True)
-    assert stable(storage) == 6
 
 
 def test_given_a_marker_without_a_transaction_when_appended_then_it_decides_nothing():
