@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from broker.steps import Steps
 from broker.storage.offset_metadata import FetchData
+from broker.storage.segment_check import BytesUncheckedError
 from protocol import limits
 from protocol.compression import Codec, codec_from_name
 from protocol.errors import (
@@ -158,7 +159,8 @@ def to_simple_set(
     Null values become empty ones; control records are left out.
 
     Args:
-        read: (offset, max_bytes) to file slices, the first batch whole; `PartitionLog.read`.
+        read: (offset, max_bytes) to file slices, the first batch whole; `PartitionLog.read`, which
+            need not check them at once.
         min_one: The first message is taken even if it alone is larger than `bytes_max`.
 
     Raises:
@@ -169,7 +171,7 @@ def to_simple_set(
     budget = _Budget()
     next_offset = offset
     try:
-        while slices := read(next_offset, READ_BYTES).slices:
+        while slices := (yield from _read_checked(read, next_offset)).slices:
             read_from = next_offset
             if slices[0].is_cold():
                 yield slices[0].read_ahead
@@ -195,6 +197,16 @@ def to_simple_set(
         if not writer.parts:
             raise
     return _simple_set(writer, next_offset)
+
+
+def _read_checked(read: Callable[[int, int], FetchData], offset: int) -> Steps[FetchData]:
+    """Read on, checking what nobody has looked at yet; errors as `read`."""
+    while True:
+        try:
+            return read(offset, READ_BYTES)
+        except BytesUncheckedError as unchecked:
+            steps = unchecked.steps
+        yield from steps()
 
 
 def to_current_format(data: bytes, bytes_max: int, *, min_one: bool) -> Steps[list[Buffer]]:

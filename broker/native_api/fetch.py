@@ -15,6 +15,7 @@ from broker.native_api.fetch_sending import Found, Send, batch_sends, simple_sen
 from broker.native_api.warm_slices import WarmSlices
 from broker.network.answers import Answer, Parts, PendingResponse
 from broker.steps import Job, Steps
+from broker.storage.segment_check import BytesUncheckedError
 from protocol.error_codes import ErrorCode
 from protocol.errors import InvalidRequestError, TidelogError
 from protocol.identifiers import Buffer
@@ -105,8 +106,8 @@ class FetchHandler:
     ) -> Parts | None:
         """Answer what most fetches ask for, without the objects that waiting and errors need.
 
-        That is: nothing new, and no wish to wait; or record batches that are there, in memory, and
-        enough. None: let a `FetchRequest` find out.
+        That is: nothing new, and no wish to wait; or record batches that are there, in memory,
+        checked, and enough. None: let a `FetchRequest` find out.
         """
         log = partition.log
         if offset == log.high_watermark:
@@ -118,7 +119,7 @@ class FetchHandler:
         try:
             if offset < partition.legacy_end_offset:
                 return None
-            data = log.read(offset, max_bytes)
+            data = log.read(offset, max_bytes, at_once=False)
             if data.size_bytes < min(min_bytes, max_bytes) and max_wait_ms > 0:
                 return None
             for piece in data.slices:
@@ -209,7 +210,10 @@ class FetchRequest:
         return self._send(found)
 
     def _look(self) -> list[Found]:
-        """See what there is for each entry; only the first with data may exceed its bytes."""
+        """See what there is for each entry; only the first with data may exceed its bytes.
+
+        What has to be checked first counts with the bytes that it is going to have.
+        """
         partition_of = self._handler.manager.partition_of
         bytes_left = self._max_bytes
         min_one = True
@@ -220,7 +224,11 @@ class FetchRequest:
                 if max_bytes < 0:
                     raise InvalidRequestError(f"max_bytes is {max_bytes}")
                 partition = partition_of(topic, number)
-                data = partition.log.read(offset, max_bytes, min_one=min_one)
+                data = partition.log.read(offset, max_bytes, min_one=min_one, at_once=False)
+            except BytesUncheckedError as unchecked:
+                bytes_left, min_one = max(0, bytes_left - unchecked.size_bytes), False
+                looked.append(Found(0, offset, entry_max_bytes, partition, None, unchecked))
+                continue
             except TidelogError as error:
                 looked.append(Found(error.code, offset, entry_max_bytes))
                 continue
@@ -234,10 +242,13 @@ class FetchRequest:
         if self._handler.manager.is_draining or not looked:
             return True
         size_bytes = 0
-        for error, _, _, _, data in looked:
-            if error or data is None:
+        for error, _, _, _, data, unchecked in looked:
+            if unchecked is not None:
+                size_bytes += unchecked.size_bytes
+            elif error or data is None:
                 return True
-            size_bytes += data.size_bytes
+            else:
+                size_bytes += data.size_bytes
         return size_bytes >= self._min_bytes
 
     def _wait(self, looked: Sequence[Found]) -> PendingResponse:
@@ -248,7 +259,8 @@ class FetchRequest:
         if self._timer is None:
             wait_s = self._started_s + self._max_wait_ms / 1000 - self._handler.monotonic()
             self._timer = self._handler.loop.call_later(max(0.0, wait_s), self._time_is_over)
-        for _, _, _, partition, _ in looked:
+        for each in looked:
+            partition = each.partition
             if partition is not None:
                 partition.add_fetch_waiter(self)
                 self._waits_on.append(partition)
@@ -292,7 +304,9 @@ class FetchRequest:
         if self._format == RECORD_BATCH:
             mapped = self._handler.maps_slices
             is_cold = self._handler.warm_slices.is_cold
-            steps = batch_sends(looked, is_cold, mapped=mapped, bytes_max=self._max_bytes)
+            steps = batch_sends(
+                looked, self._look, is_cold, mapped=mapped, bytes_max=self._max_bytes
+            )
         else:
             steps = simple_sends(looked, self._format, self._max_bytes)
         try:

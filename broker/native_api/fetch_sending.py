@@ -8,6 +8,7 @@ record batches; formats 0 and 1 are always converted. All of it in steps (see `c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.native_api.conversion import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from broker.partition import Partition
     from broker.storage.file_slice import FileSlice
     from broker.storage.offset_metadata import FetchData
+    from broker.storage.segment_check import BytesUncheckedError
 
 ENTRIES_PER_STEP: Final = 100
 """Of record batches, which are not looked into."""
@@ -45,6 +47,8 @@ class Found(NamedTuple):
     """What was asked for; what others take of the whole is not off yet."""
     partition: Partition | None = None
     data: FetchData | None = None
+    unchecked: BytesUncheckedError | None = None
+    """In the place of data, which has to be checked first."""
 
 
 class Send(NamedTuple):
@@ -56,19 +60,43 @@ class Send(NamedTuple):
     """Formats 0 and 1: up to where the log was looked through, be it without a message."""
 
 
+def checked(found: Sequence[Found], look: Callable[[], Sequence[Found]]) -> Steps[Sequence[Found]]:
+    """Check what nobody has looked at yet, and look again; what has failed is an error there."""
+    failures: dict[int, int] = {}
+    while any(each.unchecked is not None for each in found):
+        for number, each in enumerate(found):
+            if each.unchecked is not None:
+                try:
+                    yield from each.unchecked.steps()
+                except TidelogError as problem:
+                    failures[number] = problem.code
+        again = list(look())
+        for number, code in failures.items():
+            again[number] = Found(code, again[number].offset, again[number].max_bytes)
+        found = again
+    return found
+
+
 def batch_sends(
-    found: Sequence[Found], is_cold: Callable[[FileSlice], bool], *, mapped: bool, bytes_max: int
+    found: Sequence[Found],
+    look: Callable[[], Sequence[Found]],
+    is_cold: Callable[[FileSlice], bool],
+    *,
+    mapped: bool,
+    bytes_max: int,
 ) -> Steps[list[Send]]:
     """Return record batches for each entry, within what was found.
 
     Args:
+        look: Finds it again, once it was checked.
         is_cold: Whether a slice has to be read ahead.
         mapped: Mapped slices may be sent.
         bytes_max: For the whole answer: what is converted may grow, the rest was found within it.
     """
     sends: list[Send] = []
     bytes_left = bytes_max
-    for count, (error, offset, _, partition, data) in enumerate(found):
+    found = yield from checked(found, look)
+    for count, (error, offset, _, partition, data, _) in enumerate(found):
         if count and not count % ENTRIES_PER_STEP:
             yield None
         if error or partition is None or data is None:
@@ -103,7 +131,7 @@ def simple_sends(found: Sequence[Found], message_format: int, bytes_max: int) ->
     bytes_left = bytes_max
     min_one = True
     spent_bytes = 0
-    for error, offset, max_bytes, partition, _ in found:
+    for error, offset, max_bytes, partition, _, _ in found:
         if spent_bytes >= SLICE_BYTES:
             spent_bytes = 0
             yield None
@@ -114,7 +142,11 @@ def simple_sends(found: Sequence[Found], message_format: int, bytes_max: int) ->
         spent_bytes += ENTRY_COST_BYTES
         try:
             converted = yield from to_simple_set(
-                partition.log.read, offset, message_format, max_bytes, min_one=min_one
+                partial(partition.log.read, at_once=False),
+                offset,
+                message_format,
+                max_bytes,
+                min_one=min_one,
             )
         except TidelogError as problem:
             sends.append(Send(problem.code))

@@ -59,9 +59,12 @@ class CheckedBytes:
             start = min(start, each.start)
             if each.end > end:
                 end, next_offset = each.end, each.next_offset
-        kept.append(Stretch(start, end, next_offset))
+        added = Stretch(start, end, next_offset)
+        kept.append(added)
         kept.sort()
-        self._stretches = kept[-STRETCHES_MAX:]
+        if len(kept) > STRETCHES_MAX:  # whoever has just checked something is about to read it
+            del kept[1 if kept[0] is added else 0]
+        self._stretches = kept
 
     @property
     def is_complete(self) -> bool:

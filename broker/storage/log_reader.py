@@ -6,11 +6,13 @@ Every call takes one snapshot of segment list and offsets, and works on that.
 from __future__ import annotations
 
 import enum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.steps import Steps, run_to_end
 from broker.storage.damage import Damage, DamageFoundError
 from broker.storage.offset_metadata import FetchData, LogOffsetMetadata
+from broker.storage.segment_check import BytesUncheckedError
 from protocol.errors import CorruptMessageError, OffsetOutOfRangeError, StorageError
 
 if TYPE_CHECKING:
@@ -40,7 +42,9 @@ class LogReader:
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
 
-    def read(self, offset: int, max_bytes: int, limit: ReadLimit, *, min_one: bool) -> FetchData:
+    def read(
+        self, offset: int, max_bytes: int, limit: ReadLimit, *, min_one: bool, at_once: bool
+    ) -> FetchData:
         """Return slices from the batch that holds `offset` on, or from the next one there is.
 
         At the limit, or with `max_bytes` 0, the answer has no slices; at LEO and at the high
@@ -49,8 +53,10 @@ class LogReader:
         Args:
             max_bytes: Of all slices together; the last batch may be cut by it.
             min_one: The first batch comes whole, even if it is larger.
+            at_once: Check in place what nobody has looked at yet.
 
         Raises:
+            BytesUncheckedError: not `at_once`, and there is such: run its steps, then read again.
             ValueError: `max_bytes` is negative.
             OffsetOutOfRangeError: below the log start or above LEO.
             CorruptMessageError: the batch that holds `offset` is damaged.
@@ -69,13 +75,13 @@ class LogReader:
             return FetchData(self._metadata_at_end(offset, end), (), 0)
         while True:
             try:
-                return self._read_segments(offset, max_bytes, end, min_one)
+                return self._read_segments(offset, max_bytes, end, min_one, at_once)
             except DamageFoundError as error:
                 if not log.add_damage(error.damage):
                     raise
 
     def _read_segments(
-        self, offset: int, max_bytes: int, end: LogOffsetMetadata, min_one: bool
+        self, offset: int, max_bytes: int, end: LogOffsetMetadata, min_one: bool, at_once: bool
     ) -> FetchData:
         """Read on over segment borders, until `max_bytes`, the limit or damage."""
         log = self._log
@@ -99,7 +105,11 @@ class LogReader:
                     max_bytes - size_bytes,
                     max_position if wound is None else min(max_position, wound.position),
                     min_one and not slices,
+                    at_once,
                 )
+            except BytesUncheckedError as error:
+                error.steps = partial(self._check_steps, segment, error)
+                raise
             except CorruptMessageError as error:
                 if wound is None or isinstance(error, DamageFoundError):
                     raise
@@ -124,6 +134,24 @@ class LogReader:
         if found is None:  # everything from `offset` to the limit was compacted away
             return FetchData(end, (), 0)
         return FetchData(found, tuple(slices), size_bytes)
+
+    def _check_steps(self, segment: LogSegment, unchecked: BytesUncheckedError) -> Steps[None]:
+        """Check what a read has asked for, and take note of damage; the next read tells of it.
+
+        A segment that is deleted or replaced between two steps need not be checked any more.
+
+        Raises:
+            CorruptMessageError, StorageError: as `read`.
+        """
+        log = self._log
+        try:
+            yield from segment.check.steps(unchecked.offset, unchecked.found, unchecked.size_bytes)
+        except DamageFoundError as error:
+            if not log.add_damage(error.damage):
+                raise
+        except StorageError:
+            if log.is_closed or log.segments.floor(segment.base_offset) is segment:
+                raise
 
     def _following(self, segment: LogSegment, segments: Segments) -> LogSegment | None:
         """Return the next segment, if this one ends where that begins.

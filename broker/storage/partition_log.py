@@ -256,9 +256,10 @@ class PartitionLog:
         *,
         limit: ReadLimit = ReadLimit.HIGH_WATERMARK,
         min_one: bool = True,
+        at_once: bool = True,
     ) -> FetchData:
         """Return slices of the segment files from `offset` on; see `LogReader.read` (R30)."""
-        return self.reader.read(offset, max_bytes, limit, min_one=min_one)
+        return self.reader.read(offset, max_bytes, limit, min_one=min_one, at_once=at_once)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first record that is late enough (R33)."""

@@ -40,6 +40,9 @@ from protocol.identifiers import NO_LEADER_EPOCH, NO_TIMESTAMP
 
 _log = structlog.get_logger(__name__)
 
+ANCHOR_WINDOW_BYTES = 64 * 1024
+"""Of a batch that is looked at alone."""
+
 
 class TimestampOffset(NamedTuple):
     """A timestamp in ms and the offset it belongs to."""
@@ -171,7 +174,7 @@ class SegmentLookup:
     def _is_sound(self, position: int, before: int, relative: int) -> bool:
         """Whether a batch with a right CRC lies there, of offsets that fit the entry."""
         try:
-            header = self.walk().check(position)
+            header = self.walk(ANCHOR_WINDOW_BYTES).check(position)
         except CorruptMessageError:
             return False
         return before < header.base_offset - self.base_offset <= relative
@@ -181,7 +184,7 @@ class SegmentLookup:
         that is expected there: at an index entry that fits its batch, or at the start.
         """
         entries = self._offset_entries()
-        base_offset, walk = self.base_offset, self.walk()
+        base_offset, walk = self.base_offset, self.walk(ANCHOR_WINDOW_BYTES)
         for number in range(bisect_right(entries.values, position) - 1, -1, -1):
             start = entries.values[number]
             before = entries.keys[number - 1] if number else -1

@@ -42,7 +42,12 @@ class ReadableSegment(SegmentFiles):
         return self._lookup.translate_offset(offset, from_position)
 
     def read(
-        self, offset: int, max_bytes: int, max_position: int, min_one: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        max_position: int,
+        min_one: bool,
+        at_once: bool = True,
     ) -> tuple[LogOffsetMetadata, FileSlice | None] | None:
         """Return where to read from `offset` on, and the bytes; None if there is no such offset.
 
@@ -52,8 +57,10 @@ class ReadableSegment(SegmentFiles):
             max_bytes: 0 answers no bytes. The last batch may be cut by it.
             max_position: Bytes from there on do not exist for this reader.
             min_one: The first batch comes whole, however large.
+            at_once: What was not checked yet is checked in place.
 
         Raises:
+            BytesUncheckedError: not `at_once`, and something has to be checked.
             InvalidRequestError: `max_bytes` is negative.
             DamageFoundError: the log is damaged on the way to `offset`, and nobody knew of it.
             CorruptMessageError: the same, where a second look finds nothing.
@@ -75,7 +82,7 @@ class ReadableSegment(SegmentFiles):
         if size <= 0:
             return metadata, None
         if self.check.unchecked is not None:
-            size = self.check.check(offset, found, size)
+            size = self.check.check(offset, found, size, at_once=at_once)
         return metadata, FileSlice(self.records, position, size)
 
     def _find(self, offset: int) -> OffsetPosition | None:
@@ -105,7 +112,7 @@ class ReadableSegment(SegmentFiles):
         if found is None:
             return None
         if self.check.unchecked is not None:
-            self.check.check_span(found.start_position, found.batch.position + 1)
+            yield from self.check.span_steps(found.start_position, found.batch.position + 1)
         for wound in self.wounds:
             if from_offset < wound.next_offset == found.batch.offset > wound.first_offset:
                 raise CorruptMessageError(wound.position, str(wound))
