@@ -229,7 +229,8 @@ def _load_clean(
     if log_end_offset is None:
         return None
     log_start_offset = hints.log_start_offset
-    if hints.durable_offset is None and log_end_offset == hints.recovery_point < log_start_offset:
+    is_end_known = hints.durable_offset is None and hints.recovery_point == log_end_offset
+    if is_end_known and log_end_offset < log_start_offset:
         # Kafka's: its recovery point and its segments agree, so the log start is what is wrong.
         _log.warning(
             "a log start is not believed: the log ends below it",

@@ -112,7 +112,7 @@ class ProducerSnapshots:
         return None
 
     def tell_of_transactions(self) -> bool:
-        """Whether one of them says that its segment's transaction index has entries."""
+        """Whether one of them does: its segment's transaction index may have entries."""
         try:
             sizes = self._disk.file_sizes(self.directory)
         except OSError as error:
@@ -122,7 +122,7 @@ class ProducerSnapshots:
             size_bytes = sizes.get(self.path(offset).name, 0)
             if size_bytes > producer_snapshot.HEADER_BYTES:
                 snapshot = self._decoded(offset)
-                if snapshot is not None and (snapshot.index_checksum or NO_INDEX).size_bytes:
+                if snapshot is not None and snapshot.has_transactions:
                     return True
         return False
 

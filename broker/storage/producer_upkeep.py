@@ -6,30 +6,21 @@ index before it is believed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
 
 from broker.storage.disk import storage_errors
-from broker.storage.producer_loader import (
-    marker_at,
-    rebuild_transaction_index,
-    reload_producers,
-)
-from protocol.errors import CorruptMessageError, StorageError, StoredFormatError
-from protocol.record_batch_header import HEADER_BYTES, BatchHeader, parse_header
+from broker.storage.producer_loader import rebuild_transaction_index, reload_producers
+from protocol.errors import StorageError, StoredFormatError
 
 if TYPE_CHECKING:
     from broker.storage.log_context import LogContext
     from broker.storage.partition_log import PartitionLog
     from broker.storage.segment import LogSegment
     from broker.storage.transaction_index import TransactionIndex
-    from protocol.stored.transaction_index import AbortedTransaction
 
 _log = structlog.get_logger(__name__)
-
-ENTRIES_COMPARED: Final = 500
-"""Of an index, with the batches they name: some 20 us each, once for each segment."""
 
 
 class ProducerUpkeep:
@@ -149,7 +140,10 @@ class ProducerUpkeep:
         return index
 
     def _check_index(self, segment: LogSegment, end_offset: int) -> None:
-        """Hold an index against its checksum; where there is none, against the batches.
+        """Hold an index against its checksum.
+
+        Kafka's snapshots have none, and nothing else tells a lost or a shortened file from one that
+        is whole: such an index is built from the batches, once, and has a checksum then.
 
         Raises:
             StoredFormatError: it is wrong, or nothing says that it is right.
@@ -164,48 +158,5 @@ class ProducerUpkeep:
             if not is_there or index.checksum(known.size_bytes) != known:
                 raise StoredFormatError("transaction index: not what the snapshot says")
             return
-        for number, entry in enumerate(index.entries()):  # one of Kafka's
-            if number >= ENTRIES_COMPARED:
-                break
-            self._compare(entry, segment)
-
-    def _compare(self, entry: AbortedTransaction, segment: LogSegment) -> None:
-        """Hold an entry against the marker, and the first batch, that it names.
-
-        What the cleaner may have removed need not be there.
-
-        Raises:
-            StoredFormatError: the log says something else.
-        """
-        producer_id, first_offset, last_offset, _ = entry
-        if not self._fits(segment, last_offset, producer_id, is_marker=True):
-            raise StoredFormatError(f"transaction index: {entry} names no abort marker")
-        first_segment = self._log.segments.floor(first_offset)
-        if (
-            first_segment is not None
-            and first_offset >= self._log.log_start_offset
-            and not self._fits(first_segment, first_offset, producer_id, is_marker=False)
-        ):
-            raise StoredFormatError(f"transaction index: {entry} names no first batch")
-
-    def _fits(self, segment: LogSegment, offset: int, producer_id: int, *, is_marker: bool) -> bool:
-        may_be_gone = self._log.config.cleanup_policy.compacts
-        try:
-            found = segment.translate_offset(offset)
-            if found is None or found.offset != offset:
-                return may_be_gone
-            header = parse_header(segment.records.read_exactly(found.position, HEADER_BYTES))
-            return header.producer_id == producer_id and (
-                _is_abort(segment, found.position, header)
-                if is_marker
-                else header.is_transactional and not header.is_control
-            )
-        except CorruptMessageError:
-            return True  # damaged: it says nothing
-
-
-def _is_abort(segment: LogSegment, position: int, header: BatchHeader) -> bool:
-    if not header.is_control:
-        return False
-    marker = marker_at(segment, position, header)
-    return marker is None or not marker.is_commit
+        if index.size_bytes or snapshot.has_transactions:
+            raise StoredFormatError("transaction index: nothing says that it is whole")

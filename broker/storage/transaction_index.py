@@ -3,7 +3,7 @@
 Most segments have none, and then no file. An entry is written before the marker's batch is, so that
 a disk that refuses it refuses the marker; recovery builds the index of each segment that it checks
 anew. The file has no checksum: the producer snapshot at the segment's end has it. Where that does
-not say, as in Kafka's, entries are held against the rules, and the batches that they name.
+not say, as in Kafka's, the index is built from the batches at its first use.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ version 1), big-endian:
 The checksum is CRC-32C of all bytes after it. The last batch of a producer covers the offsets
 last_offset - offset_delta to last_offset.
 
-Tidelog may write more behind the entries, inside the checksum, where Kafka's readers look no more.
+Tidelog may write more behind the entries, inside the checksum, where Kafka's readers look no more;
+it always does where an entry tells of a transaction, so that one without it is Kafka's.
 First, size and CRC-32C of the transaction index of the segment that ends at this offset, for that
 file has no checksum of its own. Then the batches of these producers that were before their last
 ones, up to four each: a producer has up to five requests under way; after a stop Kafka knows the
@@ -89,6 +90,14 @@ class ProducerEntry(NamedTuple):
     current_txn_first_offset: int = UNKNOWN_OFFSET
     """Where its open transaction began; -1 if none is open."""
 
+    @property
+    def has_transactions(self) -> bool:
+        """Whether it tells of a transaction, over or open."""
+        return (
+            self.coordinator_epoch != NO_LEADER_EPOCH
+            or self.current_txn_first_offset != UNKNOWN_OFFSET
+        )
+
 
 class IndexChecksum(NamedTuple):
     """What a transaction index had in it."""
@@ -117,6 +126,12 @@ class ProducerSnapshot(NamedTuple):
     index_checksum: IndexChecksum | None
     """None: it does not say."""
 
+    @property
+    def has_transactions(self) -> bool:
+        """Whether it tells of a transaction, aborted ones in the segment before it among them."""
+        has_index = self.index_checksum is not None and self.index_checksum.size_bytes > 0
+        return has_index or any(each.has_transactions for each in self.entries)
+
 
 NO_INDEX: Final = IndexChecksum(0, 0)
 
@@ -124,12 +139,15 @@ NO_INDEX: Final = IndexChecksum(0, 0)
 def encode(
     entries: Sequence[ProducerEntry],
     earlier: Sequence[EarlierBatch] = (),
-    index: IndexChecksum = NO_INDEX,
+    index: IndexChecksum | None = None,
 ) -> bytes:
     """Return the file's bytes; without earlier batches and an index they are Kafka's."""
     parts = [_COUNT.pack(len(entries)), *(ENTRY.pack(*entry) for entry in entries)]
-    if earlier or index.size_bytes:
-        parts.append(MORE_HEADER.pack(MORE_MAGIC, *index, len(earlier)))
+    has_index = index is not None and (
+        index.size_bytes > 0 or any(entry.has_transactions for entry in entries)
+    )
+    if earlier or has_index:
+        parts.append(MORE_HEADER.pack(MORE_MAGIC, *(index or NO_INDEX), len(earlier)))
         parts += [EARLIER_BATCH.pack(*batch) for batch in earlier]
     checked = b"".join(parts)
     return HEADER.pack(VERSION, crc32c(checked), 0)[:_CHECKED_FROM] + checked

@@ -104,6 +104,38 @@ def test_given_kafkas_files_when_started_then_what_is_committed_is_what_kafka_se
     check(copy.open(), name)
 
 
+def without_last_entry(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: -transaction_index.ENTRY_BYTES])
+
+
+@pytest.mark.parametrize("name", [name for name in PARTITIONS if name != "idempotent-0"])
+@pytest.mark.parametrize("wound", [Path.unlink, without_last_entry])
+def test_given_a_transaction_index_of_kafkas_that_lost_some_when_started_cleanly_then_it_is_seen(
+    copy_of, name, wound
+):
+    """No checksum of Kafka's covers that file, and a clean start walks no segment."""
+    names = [each.name for each in (DATA / name).glob("*.txnindex") if each.stat().st_size]
+    assert len(names) > 3
+
+    for lost in (names[:1], names[-1:], names):
+        copy = copy_of(name)
+        end = EXPECTED[name]["stored_end"]
+        topic, _, partition = name.rpartition("-")
+        points = f"0\n1\n{topic} {partition} {end}\n"
+        (copy.root / "recovery-point-offset-checkpoint").write_text(points)
+        (copy.root / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
+        for each in lost:
+            wound(copy.partition / each)
+
+        log = copy.open()
+
+        assert copy.directory is not None
+        assert copy.directory.summary.checked_bytes == 0, "recovery would build it anew"
+        check(log, name)
+        copy.close()
+        shutil.rmtree(copy.root)
+
+
 @pytest.mark.parametrize("name", NOT_CLEANED)
 def test_given_kafkas_batches_when_walked_then_they_give_the_snapshots_that_kafka_wrote(
     copy_of, name
