@@ -1,4 +1,4 @@
-"""Flusher: groups, their order, due times, and what a failed fsync means."""
+"""Flusher: groups, their order and due times."""
 
 from __future__ import annotations
 
@@ -10,80 +10,8 @@ import pytest
 
 from broker.flusher import GROUP_LOGS_MAX, Flusher
 from broker.metrics import FlushMetrics
-from broker.storage.flush import DUE_NOW
-from tests.support.manual_loop import HeldExecutor, ManualLoop
-
-
-class FakeTask:
-    def __init__(self, log: FakeLog, end: int) -> None:
-        self.log, self.end = log, end
-
-    def run(self) -> None:
-        self.log.syncs += 1
-        if self.log.sync_error is not None:
-            raise self.log.sync_error
-
-
-class FakeLog:
-    """A log of which only the flushing matters: `written` and `durable` are offsets."""
-
-    def __init__(self, flusher: Flusher) -> None:
-        self.flusher = flusher
-        self.written = self.durable = self.syncs = 0
-        self.flush_due_at: float | None = None
-        self.sync_error: OSError | None = None
-        self.failure: OSError | None = None
-        self.is_out = False
-        self.writeback: tuple[Any, int, int] | None = None
-
-    def append(self, due_at: float | None = DUE_NOW) -> None:
-        self.written += 1
-        if not self.is_out:
-            self.flush_due_at = due_at
-            self.flusher.wake(self)  # type: ignore[arg-type]
-
-    def flush_task(self) -> FakeTask | None:
-        if self.is_out or self.durable == self.written:
-            return None
-        self.is_out, self.flush_due_at = True, None
-        return FakeTask(self, self.written)
-
-    def flush_completed(self, task: FakeTask) -> None:
-        self.is_out, self.durable = False, task.end
-        if self.written > self.durable:
-            self.flush_due_at = DUE_NOW
-            self.flusher.wake(self)  # type: ignore[arg-type]
-
-    def flush_failed(self, task: FakeTask, error: OSError) -> None:
-        self.is_out, self.failure = False, error
-        self.flusher.fail(error)
-
-    def writeback_due(self) -> tuple[Any, int, int] | None:
-        writeback, self.writeback = self.writeback, None
-        return writeback
-
-
-class Bench:
-    """A flusher on a manual loop, with a disk that syncs when the test says so."""
-
-    def __init__(self, threads_max: int = 8) -> None:
-        self.loop = ManualLoop()
-        self.disk = HeldExecutor()
-        self.metrics = FlushMetrics()
-        self.fatal: list[OSError] = []
-        self.groups: list[list[FakeLog]] = []
-        self.flusher = Flusher(
-            self.loop,
-            self.loop.clock,
-            self.disk,
-            metrics=self.metrics,
-            on_fatal=self.fatal.append,
-            on_flushed=lambda logs: self.groups.append(list(logs)),  # type: ignore[arg-type]
-            threads_max=threads_max,
-        )
-
-    def log(self) -> FakeLog:
-        return FakeLog(self.flusher)
+from tests.support.flusher_bench import Bench, FakeLog
+from tests.support.manual_loop import ManualLoop
 
 
 @pytest.fixture
@@ -273,91 +201,6 @@ def test_given_a_log_without_due_time_when_told_then_nothing_is_flushed(bench: B
     assert not bench.disk.jobs
 
 
-def test_given_a_failed_sync_when_it_ends_then_it_is_fatal_once_and_final(bench: Bench):
-    broken, sound = bench.log(), bench.log()
-    broken.sync_error = OSError(errno.EIO, "Input/output error")
-    broken.append()
-    sound.append()
-    bench.loop.settle()
-
-    bench.disk.release()
-    bench.loop.settle()
-    sound.append()
-    bench.loop.settle()
-
-    assert bench.fatal == [broken.sync_error]
-    assert sound.durable == 0  # synced or not: nothing is acknowledged after it
-    assert not bench.disk.jobs  # no retry
-    assert bench.metrics.failures == 1
-    assert broken.failure is broken.sync_error
-
-
-def test_given_no_space_when_synced_then_it_is_just_as_fatal(bench: Bench):
-    log = bench.log()
-    log.sync_error = OSError(errno.ENOSPC, "No space left on device")
-    log.append()
-    bench.loop.settle()
-
-    bench.disk.release()
-    bench.loop.settle()
-
-    assert len(bench.fatal) == 1
-
-
-def test_given_a_bug_in_a_task_when_it_ends_then_it_counts_as_a_failed_sync(bench: Bench):
-    log = bench.log()
-    log.sync_error = IndexError("a bug")  # type: ignore[assignment]
-    log.append()
-    bench.loop.settle()
-
-    bench.disk.release()
-    bench.loop.settle()
-
-    assert [str(error) for error in bench.fatal] == ["IndexError: a bug"]
-
-
-def test_given_unflushed_logs_when_all_are_flushed_then_it_waits_for_every_group(bench: Bench):
-    under_way, timed = bench.log(), bench.log()
-    under_way.append()
-    bench.loop.settle()
-    under_way.append()
-    timed.append(due_at=bench.loop.time() + 1_000)
-
-    flushing = bench.loop.create_task(
-        bench.flusher.flush_all([under_way, timed])  # type: ignore[list-item]
-    )
-    bench.loop.settle()
-    assert not flushing.done()
-    while bench.disk.release():
-        bench.loop.settle()
-
-    assert flushing.done()
-    assert flushing.exception() is None
-    assert (under_way.durable, timed.durable) == (2, 1)
-
-
-def test_given_a_failure_when_all_are_flushed_then_it_is_raised(bench: Bench):
-    log = bench.log()
-    log.sync_error = OSError(errno.EIO, "Input/output error")
-    log.append()
-
-    flushing = bench.loop.create_task(bench.flusher.flush_all([log]))  # type: ignore[list-item]
-    bench.loop.settle()
-    bench.disk.release()
-    bench.loop.settle()
-
-    assert flushing.exception() is log.sync_error
-    again = bench.loop.create_task(bench.flusher.flush_all([log]))  # type: ignore[list-item]
-    bench.loop.settle()
-    assert again.exception() is log.sync_error
-
-
-def test_given_nothing_unflushed_when_all_are_flushed_then_it_returns(bench: Bench):
-    bench.loop.run(bench.flusher.flush_all([bench.log()]))  # type: ignore[list-item]
-
-    assert not bench.groups
-
-
 def test_given_writeback_due_when_woken_then_it_runs_beside_the_loop(bench: Bench):
     started: list[tuple[int, int]] = []
 
@@ -393,21 +236,3 @@ def test_given_real_threads_when_many_logs_are_flushed_then_each_is_synced_once(
     assert [log.durable for log in logs] == [1] * 100
     assert [log.syncs for log in logs] == [1] * 100
     loop.close()
-
-
-def test_given_a_group_under_way_when_a_log_is_forgotten_then_it_waits_for_the_end(bench: Bench):
-    log, next_one = bench.log(), bench.log()
-    log.append()
-    bench.loop.settle()
-    next_one.append()
-
-    forgetting = bench.loop.create_task(bench.flusher.forget([log, next_one]))  # type: ignore[list-item]
-    bench.loop.settle()
-    waited = not forgetting.done()
-    bench.disk.release()
-    bench.loop.settle()
-
-    assert waited
-    assert forgetting.done()
-    assert not bench.disk.jobs  # what was due is not flushed any more
-    bench.loop.run(bench.flusher.forget([log]))  # type: ignore[list-item]
