@@ -1,0 +1,61 @@
+"""Call: one request of the Kafka protocol, and how it is answered, now or later."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from broker.network.answers import PendingResponse
+from protocol.identifiers import Buffer
+from protocol.kafka.apis import Api
+from protocol.kafka.codec import encode_response
+from protocol.kafka.message import Struct
+
+if TYPE_CHECKING:
+    from broker.kafka_api.kafka_api import KafkaApi
+    from broker.metrics import RequestMetrics
+    from broker.network.connection import Connection
+
+
+class Call(NamedTuple):
+    """What a handler knows of a request beside its message."""
+
+    api: Api
+    version: int
+    correlation_id: int
+    client_id: str | None
+    connection: Connection
+    metrics: RequestMetrics
+    started_s: float
+    server: KafkaApi
+
+    def encode(self, response: Struct) -> list[Buffer]:
+        """Return the answer's bytes."""
+        return encode_response(self.api, self.version, self.correlation_id, response)
+
+    def count_error(self, error_code: int) -> int:
+        """Count an error that an answer names; return it."""
+        if error_code:
+            self.metrics.errors[error_code] += 1
+        return error_code
+
+    def complete(self, pending: PendingResponse, response: Struct) -> None:
+        """Answer what was left pending, and take the time that it took."""
+        self.metrics.latency.observe(self.server.monotonic() - self.started_s)
+        pending.complete(self.encode(response))
+
+    def later(
+        self, work: Coroutine[Any, Any, Struct], *, is_ordered: bool = True
+    ) -> PendingResponse:
+        """Answer with what `work` returns; it goes on when the client is gone.
+
+        Args:
+            is_ordered: No further request of the connection is handled before.
+        """
+        pending = PendingResponse(pauses_reading=is_ordered)
+
+        async def answer() -> None:
+            self.complete(pending, await work)
+
+        self.server.runner.spawn(answer(), self.connection)
+        return pending

@@ -1,0 +1,69 @@
+"""KafkaSession: the Kafka protocol on one connection: each frame to the handler of its API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.kafka_api.call import Call
+from broker.network.answers import HandledFrames, PendingResponse
+from protocol.error_codes import ErrorCode
+from protocol.errors import FrameError
+from protocol.kafka.apis import ApiKey
+from protocol.kafka.codec import decode_header, decode_request, encode_response
+from protocol.kafka.message import Struct
+
+if TYPE_CHECKING:
+    from broker.kafka_api.kafka_api import KafkaApi
+    from broker.network.connection import Connection
+
+
+class KafkaSession:
+    """A `FrameHandler`."""
+
+    __slots__ = ("_server",)
+
+    def __init__(self, server: KafkaApi) -> None:
+        self._server = server
+
+    def handle_frames(
+        self, frames: memoryview, start: int, frame_end: int, end: int, connection: Connection
+    ) -> HandledFrames:
+        """Handle one request.
+
+        Raises:
+            FrameError: an API or a version that was not advertised, or a request that is cut.
+        """
+        server = self._server
+        frame = frames[start:frame_end]
+        header = decode_header(frame)
+        found = server.handlers.get(header.api_key)
+        if found is None:
+            raise FrameError(f"there is no API {header.api_key} (from {header.client_id})")
+        api, handle, metrics = found
+        started_s = server.monotonic()
+        metrics.count += 1
+        call = Call(
+            api, header.version, header.correlation_id, header.client_id, connection, metrics,
+            started_s, server,
+        )  # fmt: skip
+        if not api.serves(header.version):
+            return self._refuse_version(call), 1, frame_end
+        request = decode_request(api, header.version, frame, header.body_position)
+        answer = handle(request, call)
+        if isinstance(answer, PendingResponse):
+            return answer, 1, frame_end  # whoever completes it takes the time
+        metrics.latency.observe(server.monotonic() - started_s)
+        if answer is None:
+            return None, 1, frame_end
+        parts = call.encode(answer) if isinstance(answer, Struct) else answer
+        return (parts if len(parts) > 1 else bytes(parts[0])), 1, frame_end
+
+    def _refuse_version(self, call: Call) -> bytes:
+        """Answer ApiVersions in version 0 with the table (KIP-511); end the connection else."""
+        call.count_error(ErrorCode.UNSUPPORTED_VERSION)
+        if call.api.key == ApiKey.API_VERSIONS:
+            response = self._server.api_versions.response(ErrorCode.UNSUPPORTED_VERSION)
+            return b"".join(encode_response(call.api, 0, call.correlation_id, response))
+        raise FrameError(
+            f"version {call.version} of {call.api.key.name} is not served (from {call.client_id})"
+        )
