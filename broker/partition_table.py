@@ -14,6 +14,8 @@ from protocol.errors import InvalidTopicError, StorageError, UnknownTopicOrParti
 from protocol.stored.file_names import is_topic_name
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from broker.partition import Partition
 
 INTERNAL_PREFIX: Final = b"__"
@@ -33,10 +35,13 @@ class PartitionTable:
         """By topic and number; None: the partition exists, and cannot be used."""
         self.writable_by_topic: dict[bytes, list[Partition | None]] = {}
         """The same without the internal topics."""
+        self.names_by_id: dict[bytes, bytes] = {}
+        """Topic names by topic id, as newer requests name them."""
 
-    def publish(self, topic: str, partitions: Sequence[Partition | None]) -> None:
+    def publish(self, topic: str, topic_id: UUID, partitions: Sequence[Partition | None]) -> None:
         """Make a topic reachable."""
         name = topic.encode("ascii")
+        self.names_by_id[topic_id.bytes] = name
         listed = list(partitions)
         self.by_topic[name] = listed
         if not is_internal(name):
@@ -45,6 +50,8 @@ class PartitionTable:
     def unpublish(self, topic: str) -> list[Partition | None]:
         """Make a topic unreachable; return what it had. Whoever waits there is not told."""
         name = topic.encode("ascii")
+        for topic_id in [key for key, value in self.names_by_id.items() if value == name]:
+            del self.names_by_id[topic_id]
         self.writable_by_topic.pop(name, None)
         return self.by_topic.pop(name, [])
 
