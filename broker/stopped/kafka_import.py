@@ -284,7 +284,8 @@ def _refuse_conflicts(target: Path, planned: Sequence[TopicToImport]) -> None:
     twice = sorted(names & {topic.entry.name for topic in planned})
     if twice:
         raise DataDirectoryError(
-            f"{target} has a topic {', '.join(twice)} already: leave it out, or delete it there"
+            f"{target} already has the topic{'s' if len(twice) > 1 else ''} {', '.join(twice)}: "
+            "leave out what is there, or delete it there"
         )
 
 

@@ -5,6 +5,8 @@ What is yielded are plain values; how they look is the caller's business.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +87,8 @@ def dump_segment(
         OSError: the file cannot be read.
     """
     name = file_names.parse_file_name(path.name)
+    if name is None and not path.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if name is None:
         raise StoredFormatError(
             f"{path.name} is no segment file: a name such as 00000000000000000042.log is expected"

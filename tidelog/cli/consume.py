@@ -110,7 +110,10 @@ def consume(
 
 
 def _check_start(info: TopicInfo, partitions: list[int] | None, start: Start) -> None:
-    """Refuse an offset that no partition has come to: an empty output would not tell why."""
+    """Refuse an offset that no partition has come to, or that is gone in all of them.
+
+    The first would give an empty output that does not tell why.
+    """
     if not isinstance(start, int):
         return
     chosen = [part for part in info.partitions if not partitions or part.partition in partitions]
@@ -118,6 +121,11 @@ def _check_start(info: TopicInfo, partitions: list[int] | None, start: Start) ->
         end = max(part.high_watermark for part in chosen)
         raise CommandError(
             f"{info.name} ends at offset {end}, there is no {start} yet (OFFSET_OUT_OF_RANGE)"
+        )
+    if chosen and all(start < part.log_start_offset for part in chosen):
+        begin = min(part.log_start_offset for part in chosen)
+        raise CommandError(
+            f"{info.name} begins at offset {begin}, {start} is gone (OFFSET_OUT_OF_RANGE)"
         )
 
 

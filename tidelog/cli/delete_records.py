@@ -67,7 +67,7 @@ def delete_records(
     for each in results:
         name = f"{topic}-{each.partition}"
         if each.error:
-            output.say(broker_error_text(each.error, name))
+            output.say(_error_text(info, each, offset))
         elif not as_json:
             output.say(f"{name} begins at offset {each.log_start_offset}")
     if any(each.error for each in results):
@@ -92,6 +92,15 @@ def _offset(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) < 1 << 63):
         raise typer.BadParameter(f"--before {text}: write an offset or {END}")
     return int(text)
+
+
+def _error_text(info: TopicInfo, result: DeletedRecords, offset: int) -> str:
+    """Return why nothing of a partition was deleted; `info` is what it was before."""
+    part, name = info.partitions[result.partition], f"{info.name}-{result.partition}"
+    text = broker_error_text(result.error, name)
+    if offset <= part.high_watermark:
+        return text
+    return f"{text}: it ends at {part.high_watermark}, there is no {offset} yet"
 
 
 def _ask(info: TopicInfo, numbers: list[int], offset: int) -> None:

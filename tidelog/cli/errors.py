@@ -40,6 +40,11 @@ CLICK_ERROR: Final[type[Exception]] = typer.BadParameter.__bases__[0].__bases__[
 """ClickException: newer versions of typer carry a click of their own, with no public name."""
 
 _ERRNO: Final = re.compile(r"\[Errno -?\d+\] ")
+_HINTS: Final = {
+    2: "; `tidelog health` names the offsets, and consume --from goes on behind them",
+    56: "; `tidelog health` says why",
+}
+"""What to do next, by the number of an error whose cause is on the broker's disk."""
 _TOPIC_ONLY: Final = re.compile(r"[a-zA-Z0-9._-]*")
 
 
@@ -74,14 +79,15 @@ def broker_error_text(number: int, message: str) -> str:
     from protocol.error_codes import ErrorCode, error_name
 
     if message and not _TOPIC_ONLY.fullmatch(message):
-        return f"{message} ({error_name(number)})"
+        return f"{message} ({error_name(number)}){_HINTS.get(number, '')}"
     try:
         text = ErrorCode(number).text.rstrip(".")
     except ValueError:
         text = "an error this version does not know"
     if not message:
         return f"{text} ({error_name(number)})"
-    return f"{message}: {text[:1].lower()}{text[1:]} ({error_name(number)})"
+    text = f"{message}: {text[:1].lower()}{text[1:]} ({error_name(number)})"
+    return text + _HINTS.get(number, "")
 
 
 def _tidelog_error(error: BaseException) -> tuple[str, ExitCode] | None:

@@ -111,8 +111,8 @@ def import_kafka(
         _write(plan, is_done=is_done)
     if is_refused:
         output.say(
-            f"{errors} error{'s' if errors > 1 else ''} found, nothing brought: mend them with "
-            "Kafka, leave the topic out, or say --take-damaged"
+            f"{_counted(errors, 'error')} found, nothing brought: mend them with Kafka, name the "
+            "other topics with --topic, or say --take-damaged"
         )
         raise typer.Exit(ExitCode.FAILED)
 
@@ -148,9 +148,13 @@ def _write(plan: ImportPlan, *, is_done: bool) -> None:
         output.say(f"left out: {len(plan.left_out) - LEFT_OUT_SHOWN} more; --json names all")
     brought = "brought" if is_done else "would be brought"
     output.write_line(
-        f"{len(plan.topics)} topics, {len(plan.partitions)} partitions, "
+        f"{_counted(len(plan.topics), 'topic')}, {_counted(len(plan.partitions), 'partition')}, "
         f"{output.size_text(plan.size_bytes)} {brought} into {plan.target}"
     )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _value(plan: ImportPlan, errors: int, *, is_done: bool) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def _write(value: dict[str, Any]) -> None:
             output.size_text(segment["size_bytes"]),
             _time_text(segment["largest_timestamp_ms"]),
             "next round" if segment["goes_next_round"] else _time_text(segment["due_at_ms"]),
-            segment["reason"],
+            _why(part, segment),
         )
         for part in value["partitions"]
         for segment in part["segments"]
@@ -171,6 +171,13 @@ def _write(value: dict[str, Any]) -> None:
     for part in value["partitions"]:
         if part["error"]:
             output.say(f"{value['topic']}-{part['partition']}: {part['error']}")
+
+
+def _why(part: dict[str, Any], segment: dict[str, Any]) -> str:
+    """Return why a segment is kept or goes, and which of its records nobody can read any more."""
+    start, reason = part["log_start_offset"], str(segment["reason"])
+    is_inside = segment["base_offset"] < start < segment["end_offset"]
+    return f"{reason}; records below {start} are deleted already" if is_inside else reason
 
 
 def _time_text(time_ms: int | None) -> str | None:

@@ -103,6 +103,8 @@ def verify(
             continue
         if not as_json:
             output.write_line(f"{directory}: {total.sentence()}")
+            if total.problems.get("error"):
+                output.say(f"what can be done about it: tidelog verify {directory} --repair")
         if total.has_findings and code is ExitCode.DONE:
             code = ExitCode.FAILED
     raise typer.Exit(code)

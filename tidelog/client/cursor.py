@@ -93,7 +93,7 @@ class Cursor:
             BrokerError: a final error of a partition; or a retriable one, when nothing moved.
                 What others have answered comes again.
         """
-        failed = [BrokerError(each.error, self._name(each)) for each in answers if each.error]
+        failed = [self._error(each) for each in answers if each.error]
         moved = any(each.next_offset > self.positions[each.partition] for each in answers)
         for error in failed:
             if not error.retriable or not moved:
@@ -116,5 +116,9 @@ class Cursor:
                 self.positions[answer.partition] = answer.next_offset
         return messages
 
-    def _name(self, answer: FetchAnswer) -> str:
-        return f"{self._topic}-{answer.partition}"
+    def _error(self, answer: FetchAnswer) -> BrokerError:
+        """Return the error of a partition, with the offset that it could not be read from."""
+        error = BrokerError(answer.error)
+        text = error.error_code.text.rstrip(".")
+        where = f"{self._topic}-{answer.partition} at offset {self.positions[answer.partition]}"
+        return BrokerError(answer.error, f"{where}: {text[:1].lower()}{text[1:]}")

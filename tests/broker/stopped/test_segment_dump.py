@@ -145,5 +145,12 @@ def test_given_a_file_that_is_none_when_dumped_then_the_problem_is_told(tmp_path
 
 
 def test_given_another_name_when_dumped_then_it_is_refused(tmp_path):
+    (tmp_path / "readme.txt").touch()
+
     with pytest.raises(StoredFormatError, match="is no segment file"):
+        dump_segment(tmp_path / "readme.txt")
+
+
+def test_given_no_file_when_dumped_then_that_is_said_and_not_that_its_name_is_wrong(tmp_path):
+    with pytest.raises(FileNotFoundError):
         dump_segment(tmp_path / "readme.txt")

@@ -24,6 +24,22 @@ from tidelog.client import ConnectionLostError, UnexpectedOffsetError
             "logs-7: the offset is outside the partition's log (OFFSET_OUT_OF_RANGE)",
             1,
         ),
+        (
+            BrokerError(2, "logs-7 at offset 5: the bytes are damaged"),
+            (
+                "logs-7 at offset 5: the bytes are damaged (CORRUPT_MESSAGE); `tidelog health` "
+                "names the offsets, and consume --from goes on behind them"
+            ),
+            1,
+        ),
+        (
+            BrokerError(56, "logs-7"),
+            (
+                "logs-7: the broker cannot read or write its disk (KAFKA_STORAGE_ERROR); "
+                "`tidelog health` says why"
+            ),
+            1,
+        ),
         (BrokerError(40, "x.y is unknown"), "x.y is unknown (INVALID_CONFIG)", 1),
         (
             BrokerError(1234, "t-0"),

@@ -71,6 +71,21 @@ def test_given_a_stopped_broker_when_its_files_are_read_then_they_tell_what_it_t
     assert len(one.json["partitions"]) == 1
 
 
+def test_given_deleted_records_when_asked_then_the_segment_they_are_still_in_says_so(broker, topic):
+    fill(broker.address, topic)
+    with Client(broker.address) as client:
+        client.delete_records(topic, {1: 3})
+
+    outcome = call("segments", "explain", topic, "--url", broker.http_address, "--partition", "1")
+    behind = call("consume", topic, "--partition", "1", "--from", "2")
+
+    kept = [row for row in outcome.text.splitlines() if row.split()[1] == "2"]
+    assert kept[0].endswith("goes by retention.ms; records below 3 are deleted already")
+    assert outcome.text.count("deleted already") == 1
+    assert behind.code == 1
+    assert f"{topic} begins at offset 3, 2 is gone (OFFSET_OUT_OF_RANGE)" in behind.errors
+
+
 def test_given_lost_time_indexes_when_a_stopped_brokers_files_are_read_then_the_logs_tell(tmp_path):
     with BrokerProcess(tmp_path) as running:
         fill(running.address, "logs")

@@ -183,7 +183,10 @@ def test_given_several_partitions_when_all_is_deleted_then_each_says_where_it_be
         f"tidelog: {filled}-0 begins at offset 0\ntidelog: {filled}-2 begins at offset 2\n"
     )
     assert as_json.code == 1
-    assert "outside the partition's log (OFFSET_OUT_OF_RANGE)" in as_json.errors
+    assert as_json.errors == (
+        f"tidelog: {filled}-0: the offset is outside the partition's log (OFFSET_OUT_OF_RANGE): "
+        "it ends at 0, there is no 1 yet\n"
+    )
     assert as_json.json == [
         {"partition": 0, "error": "OFFSET_OUT_OF_RANGE", "log_start_offset": None},
         {"partition": 2, "error": None, "log_start_offset": 2},

@@ -71,6 +71,7 @@ def test_given_damage_when_verified_then_place_and_code_tell(data_directory):
     assert bad["problems"][0]["severity"] == "error"
     assert bad["problems"][0]["position"] == 0
     assert f"{damaged}: error at byte 0 (offset 0): " in text.text
+    assert f"tidelog verify {data_directory} --repair" in text.errors
     assert re.search(r": \d errors?\n$", text.text)
 
 
