@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.metrics import PartitionSample
 
 if TYPE_CHECKING:
     from broker.data_directories import DataDirectories
     from broker.partition import Partition
+
+DAMAGE_NAMED: Final = 3
+"""Damaged ranges of a partition that /readyz names one by one."""
 
 
 def partition_samples(partitions: Iterable[Partition]) -> Iterator[PartitionSample]:
@@ -45,7 +49,10 @@ def problems(directories: DataDirectories, partitions: Iterable[Partition]) -> l
         log = partition.log
         name = f"partition {partition.topic}-{partition.number}"
         if log.damage:
-            sentences.append(f"{name} has {len(log.damage)} damaged: {next(iter(log.damage))}")
+            # The first ones are enough to find the partition; `tidelog verify` names all.
+            more = len(log.damage) - DAMAGE_NAMED
+            named = "; ".join(map(str, itertools.islice(log.damage, DAMAGE_NAMED)))
+            sentences.append(f"{name}: {named}" + (f"; and {more} more" if more > 0 else ""))
         if log.refusal and not log.is_closed:
             sentences.append(f"{name} {log.refusal}")
     return sentences

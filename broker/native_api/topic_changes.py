@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from broker.network.answers import Answer, PendingResponse
 from protocol.errors import (
     InvalidConfigError,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from broker.native_api.native_api import NativeApi
     from broker.network.connection import Connection
     from broker.partition import Partition
+
+_log = structlog.get_logger("tidelog.native")
 
 
 class TopicChangesHandler:
@@ -162,6 +166,7 @@ class TopicChangesHandler:
         metrics, error_code = self._delete_records_metrics, 0
         try:
             await self._manager.save_log_starts([each for each in moved if each is not None])
+            self._tell(moved, starts)
         except StorageError as error:
             error_code = error.code
             metrics.errors[error_code] += sum(start >= 0 for start in starts)
@@ -171,6 +176,13 @@ class TopicChangesHandler:
         ]
         metrics.latency.observe(self._monotonic() - started_s)
         pending.complete(encode_delete_records_response(0, answers))
+
+    def _tell(self, moved: Sequence[Partition | None], starts: Sequence[int]) -> None:
+        """Log what cannot be undone."""
+        for partition, start in zip(moved, starts, strict=True):
+            if partition is not None:
+                name = f"{partition.topic}-{partition.number}"
+                _log.info("records deleted", partition=name, log_start_offset=start)
 
 
 def _by_name(settings: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -104,7 +104,7 @@ class DiskGuard:
         was_paused = bool(self._context.pause)
         needed_bytes = reserve_bytes + (reserve_bytes // RESUME_PART if was_paused else 0)
         if look.free_bytes < needed_bytes:
-            kept = f"{reserve_bytes} bytes are kept free"
+            kept = f"{reserve_bytes} bytes are kept free, so nothing is taken"
             self._pause(f"data directory {self._path} is nearly full: {kept}")
             return False
         if was_paused:

@@ -334,7 +334,8 @@ def _replace_index(segment: LogSegment, completed: list[CompletedTransaction]) -
     except OSError as error:
         raise StorageError(f"cannot write {segment.transaction_index.path}: {error}") from error
     if changed:
-        _log.info("transaction index rebuilt", segment=repr(segment), aborted=len(aborted))
+        path = str(segment.transaction_index.path)
+        _log.info("transaction index rebuilt", path=path, aborted=len(aborted))
 
 
 def marker_at(
