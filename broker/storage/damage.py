@@ -82,12 +82,17 @@ class DamageFoundError(CorruptMessageError):
 class LogDamage:
     """All wounds of one log that are known, in the order of offsets."""
 
-    __slots__ = ("_by_segment",)
+    __slots__ = ("_by_segment", "_kept")
 
-    def __init__(self, wounds: Iterable[Damage] = ()) -> None:
+    def __init__(self, wounds: Iterable[Damage] = (), kept_segments: Iterable[int] = ()) -> None:
+        """Args:
+        kept_segments: Base offsets of those whose wounds are all in durable reports.
+        """
         self._by_segment: dict[int, tuple[Damage, ...]] = {}
+        self._kept: set[int] = set()
         for each in wounds:
             self.add(each)
+        self._kept.update(kept_segments)
 
     def add(self, damage: Damage) -> bool:
         """Take note of a wound; return whether it says anything new.
@@ -104,6 +109,7 @@ class LogDamage:
         others = [each for each in known if each not in touching]
         ordered = sorted([*others, damage], key=lambda each: (each.position, each.first_offset))
         self._by_segment[base_offset] = tuple(ordered)
+        self._kept.discard(base_offset)
         return True
 
     def of_segment(self, base_offset: int) -> tuple[Damage, ...]:
@@ -122,9 +128,15 @@ class LogDamage:
             self._by_segment[base_offset] = tuple(kept)
 
     @property
-    def first_segment(self) -> int | None:
-        """The base offset of the oldest segment that has a wound; None without any."""
-        return min(self._by_segment, default=None)
+    def first_unkept_segment(self) -> int | None:
+        """The base offset of the oldest segment with a wound that the next start has to find by a
+        walk; None without any."""
+        return min((each for each in self._by_segment if each not in self._kept), default=None)
+
+    @property
+    def kept_segments(self) -> tuple[int, ...]:
+        """Base offsets of segments whose wounds the next start finds in durable reports."""
+        return tuple(sorted(self._kept & self._by_segment.keys()))
 
     def __iter__(self) -> Iterator[Damage]:
         for base_offset in sorted(self._by_segment):

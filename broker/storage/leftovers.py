@@ -9,7 +9,7 @@ import structlog
 
 from broker.storage.disk import TEMPORARY_SUFFIX, storage_errors
 from broker.storage.file_records import FileRecords
-from broker.storage.quarantine import is_quarantine_name
+from broker.storage.quarantine import REPORT_SUFFIX, is_quarantine_name
 from broker.storage.segment_recovery import SegmentWalk
 from protocol.errors import CorruptMessageError
 from protocol.identifiers import Offset
@@ -50,6 +50,8 @@ class Leftovers(NamedTuple):
     swapped_segments: tuple[int, ...] = ()
     """Base offsets of segments that were put in place just now, and may have a transaction index of
     their originals."""
+    has_reports: bool = False
+    """There are reports in quarantine."""
 
 
 def finish_leftovers(context: LogContext, directory: Path) -> Leftovers:
@@ -91,6 +93,7 @@ def finish_leftovers(context: LogContext, directory: Path) -> Leftovers:
         tuple(sorted(logs)),
         tuple(sorted(base_offset for base_offset in lost if base_offset < max(logs))),
         swapped,
+        any(name.endswith(REPORT_SUFFIX) for name in names),
     )
 
 

@@ -22,6 +22,7 @@ from broker.storage.producer_loader import (
     rebuild_transaction_index,
 )
 from broker.storage.recovery import Hints, Recovered, recover_segments
+from broker.storage.remembered_wounds import with_remembered
 from broker.storage.segments import Segments
 from protocol.errors import CorruptMessageError, StorageError, StoredFormatError
 from protocol.identifiers import TopicPartition
@@ -121,6 +122,7 @@ def load_log(context: LogContext, plan: LogPlan, facts: RecoveredFacts | None = 
         context, plan.topic_partition, plan.topic_id, directory, config,
         Segments(recovered.segments), epochs, producers, log_start_offset=log_start_offset,
         log_end_offset=recovered.log_end_offset, damage=recovered.damage,
+        kept_segments=recovered.kept_segments,
     )  # fmt: skip
     if hints.cleaned_offset:
         log.cleaning.cleaned_offset = hints.cleaned_offset
@@ -146,6 +148,8 @@ def _load_segments(context: LogContext, plan: LogPlan) -> tuple[Recovered, Loade
             context, directory, base_offsets, config, hints, leftovers.lost_segments
         )
         rebuild_from = first_checked([each.base_offset for each in recovered.segments], hints)
+    if leftovers.has_reports or recovered.damage:
+        recovered = with_remembered(context, directory, recovered)
     producers = _load_producers(context, plan, recovered, rebuild_from)
     segments = Segments(recovered.segments)
     for segment, following in zip(recovered.segments, recovered.segments[1:], strict=False):
@@ -184,6 +188,7 @@ def _open_recovered(
         facts.damage,
         facts.checked_bytes,
         facts.cut_bytes,
+        kept_segments=facts.kept_segments,
     )
 
 

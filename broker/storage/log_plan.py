@@ -43,6 +43,8 @@ class RecoveredFacts(NamedTuple):
     cut_bytes: int
     checked_segments: tuple[int, ...]
     """Base offsets of those of which every byte was looked at."""
+    kept_segments: tuple[int, ...] = ()
+    """Base offsets of those whose wounds are all in durable reports."""
 
 
 def log_sizes(disk: Disk, directory: Path) -> dict[int, int]:

@@ -35,6 +35,7 @@ def recover_log(disk: Disk, clock: Clock, options: StorageOptions, plan: LogPlan
             loaded.checked_bytes,
             loaded.cut_bytes,
             tuple(each.base_offset for each in log.segments if each.check.unchecked is None),
+            log.damage.kept_segments,
         )
     finally:
         context.handles.close_all()

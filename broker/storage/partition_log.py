@@ -66,11 +66,13 @@ class PartitionLog:
         log_start_offset: int,
         log_end_offset: int,
         damage: tuple[Damage, ...] = (),
+        kept_segments: tuple[int, ...] = (),
     ) -> None:
         """Take over a log that was loaded: all that the segments hold is durable.
 
         Args:
             segments: At least one; the last is active, and `log_end_offset` is its end.
+            kept_segments: Base offsets of those whose wounds are all in durable reports.
         """
         active = segments.active
         assert active is not None
@@ -84,7 +86,7 @@ class PartitionLog:
         self.leader_epoch = epochs.latest
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-        self.damage = LogDamage(damage)
+        self.damage = LogDamage(damage, kept_segments)
         """All wounds that are known; told to the segments too, whose look-ups step over them."""
         for base_offset in {each.segment_base_offset for each in damage}:
             mark_wounds(self, base_offset)
@@ -227,8 +229,9 @@ class PartitionLog:
     def _set_durable_offset(self, offset: int) -> None:
         self.durable_offset = offset
         self._context.touched[self] = None
-        # Damage keeps the recovery point below it, so that the next start finds it again.
-        wounded = self.damage.first_segment
+        # Damage keeps the recovery point below it, so that the next start finds it again; unless it
+        # finds durable reports.
+        wounded = self.damage.first_unkept_segment
         self.recovery_point = offset if wounded is None else min(offset, wounded)
 
     def keep_durable_offset_in(self, durable_offsets: DurableOffsets) -> None:

@@ -97,6 +97,8 @@ class Recovered(NamedTuple):
     cut_bytes: int
     recent_batches: Mapping[int, list[tuple[int, BatchHeader]]] = {}
     """By base offset, of checked segments without transactions: see `RecentBatches`."""
+    kept_segments: tuple[int, ...] = ()
+    """Base offsets of those whose wounds are all in durable reports (`remembered_wounds`)."""
 
 
 # --- after an unclean stop --------------------------------------------------------------------

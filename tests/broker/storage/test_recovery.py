@@ -350,7 +350,6 @@ def test_given_known_damage_when_stopped_and_started_then_it_is_still_known():
     log = storage.restart()
 
     assert [each.first_offset for each in log.damage] == [5]
-    assert log.recovery_point == 4
     assert log.log_end_offset == 10
 
 
