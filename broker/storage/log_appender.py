@@ -1,7 +1,7 @@
 """LogAppender: puts batches at the end of a log, and rolls (R27 to R29).
 
-`append_plain` and `append_plain_run` are the hot path: the first also takes the next batch of an
-idempotent producer, the second writes as many sets as a read of the socket brought at once.
+`append_plain` and `append_plain_run` are the hot path; the second writes as many sets as a read of
+the socket brought at once. Both take what comes without a producer, or is its producer's next.
 `append` takes any set and says exactly what is wrong with it.
 """
 
@@ -17,14 +17,16 @@ from broker.storage.append_info import (
     trim_invalid_bytes,
 )
 from broker.storage.append_origin import AppendOrigin
-from broker.storage.plain_batches import stamp_idempotent, stamp_plain
-from broker.storage.producer import sequence_after
+from broker.storage.plain_batches import stamp_plain
+from broker.storage.producer import BATCHES_KEPT, sequence_after
 from protocol.errors import OutOfOrderSequenceError, StorageError
 from protocol.identifiers import NO_TIMESTAMP
+from protocol.limits import INT32_MAX
 
 if TYPE_CHECKING:
     from broker.storage.log_context import LogContext
     from broker.storage.partition_log import PartitionLog
+    from broker.storage.producer import Producer
     from broker.storage.producer_state import ProducerAppend
     from broker.storage.segment import LogSegment
 
@@ -41,6 +43,43 @@ class AppendOptions(TypedDict, total=False):
     is_verified: bool
     """The client's transaction is known to be open, and to have this partition. Without that its
     transactional batches are refused."""
+
+
+class _RunWriters:
+    """The idempotent producers of a run: told of it when it is written, of their last batches only.
+
+    Their next sequence is moved on meanwhile, for the batches behind.
+    """
+
+    __slots__ = ("_batches", "_sequences")
+
+    def __init__(self) -> None:
+        self._sequences: dict[Producer, int] = {}  # which was next before the run
+        self._batches: list[tuple[Producer, int, int, int, int]] = []
+
+    def add(self, producer: Producer, last_offset: int, delta: int, timestamp: int) -> None:
+        """Take the next batch of a producer; `delta` is its last offset less its first."""
+        sequence = producer.next_sequence
+        if producer not in self._sequences:
+            self._sequences[producer] = sequence
+        last = sequence + delta
+        if last >= INT32_MAX:
+            last = sequence_after(sequence, delta)
+        producer.next_sequence = 0 if last == INT32_MAX else last + 1
+        self._batches.append((producer, last, last_offset, delta, timestamp))
+
+    def give_up(self) -> None:
+        """Nothing was written."""
+        for producer, sequence in self._sequences.items():
+            producer.next_sequence = sequence
+
+    def tell(self, now_ms: int) -> None:
+        """All is written."""
+        for producer in self._sequences:
+            its = [each for each in self._batches if each[0] is producer]
+            for _, *batch in its[-BATCHES_KEPT:]:
+                producer.add_batch(producer.epoch, *batch)
+            producer.heard_at_ms = now_ms
 
 
 class LogAppender:
@@ -146,7 +185,7 @@ class LogAppender:
         log.producers.apply(append, now_ms)
 
     def append_plain(self, batches: memoryview) -> int:
-        """Append a set if it is a plain one, or an idempotent producer's next (`plain_batches`).
+        """Append a set if it is a plain one (`plain_batches`).
 
         Returns:
             Its records. 0: nothing was appended, for any reason: `append` does it, or says what is
@@ -160,36 +199,21 @@ class LogAppender:
             self._check_accepts()
         now_ms = self._now_ms()
         first_offset, size = log.log_end_offset, len(batches)
-        plain = stamp_plain(batches, log.rules, now_ms, first_offset, log.leader_epoch)
-        if plain is None:
-            return self._append_idempotent(batches, now_ms)
-        count, timestamp = plain
-        last_offset = first_offset + count - 1
-        active = log.active
-        if active.should_roll(size, last_offset, timestamp, now_ms):
-            return 0
-        active.append(last_offset, timestamp, last_offset, (batches,), size)
-        self._appended(last_offset + 1, size)
-        return count
-
-    def _append_idempotent(self, batches: memoryview, now_ms: int) -> int:
-        """Append a set that is plain but for its producer, with the sequence that is next."""
-        log = self._log
-        first_offset, size = log.log_end_offset, len(batches)
-        found = stamp_idempotent(
+        plain = stamp_plain(
             batches, log.rules, now_ms, first_offset, log.leader_epoch, log.producers.producers
         )
-        if found is None:
+        if plain is None:
             return 0
-        count, timestamp, producer = found
+        count, timestamp, producer = plain
         last_offset = first_offset + count - 1
         active = log.active
         if active.should_roll(size, last_offset, timestamp, now_ms):
             return 0
         active.append(last_offset, timestamp, last_offset, (batches,), size)
-        last_sequence = sequence_after(producer.next_sequence, count - 1)
-        producer.add_batch(producer.epoch, last_sequence, last_offset, count - 1, timestamp)
-        producer.heard_at_ms = now_ms
+        if producer is not None:
+            last_sequence = sequence_after(producer.next_sequence, count - 1)
+            producer.add_batch(producer.epoch, last_sequence, last_offset, count - 1, timestamp)
+            producer.heard_at_ms = now_ms
         self._appended(last_offset + 1, size)
         return count
 
@@ -204,26 +228,36 @@ class LogAppender:
         log = self._log
         self._check_accepts()
         active, rules, epoch = log.active, log.rules, log.leader_epoch
+        producers = log.producers.producers
         now_ms, room = self._now_ms(), active.room_bytes()
         next_offset = largest_offset = log.log_end_offset
         largest_timestamp, size = int(NO_TIMESTAMP), 0
         buffers: list[memoryview] = []
         counts: list[int] = []
+        writers = _RunWriters()
         for batches in sets:
-            plain = stamp_plain(batches, rules, now_ms, next_offset, epoch)
+            plain = stamp_plain(batches, rules, now_ms, next_offset, epoch, producers)
             if plain is None or size + len(batches) > room:
                 break
-            count, timestamp = plain
+            count, timestamp, producer = plain
             next_offset += count
             size += len(batches)
             if timestamp > largest_timestamp:
                 largest_timestamp, largest_offset = timestamp, next_offset - 1
+            if producer is not None:
+                writers.add(producer, next_offset - 1, count - 1, timestamp)
             buffers.append(batches)
             counts.append(count)
         last_offset = next_offset - 1
         if not counts or active.should_roll(size, last_offset, largest_timestamp, now_ms):
+            writers.give_up()
             return [], 0
-        active.append(last_offset, largest_timestamp, largest_offset, buffers, size)
+        try:
+            active.append(last_offset, largest_timestamp, largest_offset, buffers, size)
+        except BaseException:
+            writers.give_up()
+            raise
+        writers.tell(now_ms)
         self._appended(next_offset, size)
         return counts, size
 

@@ -57,14 +57,14 @@ def test_given_any_batch_when_taken_as_plain_then_the_long_way_says_and_stamps_t
     rules = AppendRules(config)
     short, long = memoryview(bytearray(original)), memoryview(bytearray(original))
 
-    plain = stamp_plain(short, rules, NOW_MS, 7, 3)
+    plain = stamp_plain(short, rules, NOW_MS, 7, 3, {})
 
     if plain is None:
         assert short == original, "nothing is changed by a look"
         return
     info = analyze_and_validate(long, rules, NOW_MS, 7)
     assign_offsets(long, info, 3)
-    assert plain == (info.message_count, info.max_timestamp)
+    assert plain == (info.message_count, info.max_timestamp, None)
     assert (info.append_time_ms, info.valid_bytes) == (-1, len(short))
     assert short == long
 
@@ -75,8 +75,8 @@ def test_given_a_topic_that_needs_more_than_the_header_when_appended_then_nothin
 ):
     data = batch(*[b"v"] * records, codec=codec)
 
-    assert stamp_plain(data, AppendRules(config), NOW_MS, 0, 0) is None
-    assert stamp_plain(data, AppendRules(PLAIN), NOW_MS, 0, 0) == (records, NOW_MS)
+    assert stamp_plain(data, AppendRules(config), NOW_MS, 0, 0, {}) is None
+    assert stamp_plain(data, AppendRules(PLAIN), NOW_MS, 0, 0, {}) == (records, NOW_MS, None)
 
 
 @given(position=st.integers(17, 69), bit=st.integers(0, 7))
@@ -85,7 +85,7 @@ def test_given_a_flipped_bit_when_looked_at_then_it_is_not_plain(position, bit):
     data = batch(b"v")
     data[position] ^= 1 << bit
 
-    assert stamp_plain(data, AppendRules(PLAIN), NOW_MS, 0, 0) is None
+    assert stamp_plain(data, AppendRules(PLAIN), NOW_MS, 0, 0, {}) is None
     try:
         analyze_and_validate(data, AppendRules(PLAIN), NOW_MS)
     except TidelogError:
