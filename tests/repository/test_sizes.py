@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
 PACKAGES = ("protocol", "broker", "tidelog", "bench")
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
@@ -23,6 +24,7 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
 
 def test_given_the_packages_when_listed_then_there_is_something_to_hold() -> None:
     assert len(SOURCES) > 30
+    assert len(TESTS) > 100
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -39,3 +41,11 @@ def test_given_a_source_file_when_measured_then_it_and_its_functions_are_of_a_si
 
     assert text.count("\n") <= FILE_LINES_MAX
     assert too_long == {}
+
+
+def test_given_the_tests_when_measured_then_no_file_is_longer_than_a_source_file() -> None:
+    lines = {
+        str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("\n") for path in TESTS
+    }
+
+    assert {path: count for path, count in lines.items() if count > FILE_LINES_MAX} == {}
