@@ -138,3 +138,54 @@ def test_given_a_segment_over_the_size_when_grouped_then_it_is_alone():
     found = group_segments(segments, segment_bytes=100, segment_index_bytes=100)
 
     assert bases(found) == [[0], [10, 20]]
+
+
+# --- exactly at a limit ---------------------------------------------------------------------------
+
+
+def test_given_exactly_the_wanted_ratio_when_planned_then_it_is_not_due():
+    """As in Kafka: the ratio must be above it."""
+    assert plan(cleaned_offset=20).dirty_ratio == 1 / 3
+    assert not plan(cleaned_offset=20).is_due(1 / 3)
+
+
+@pytest.mark.parametrize(("age_ms", "uncleanable"), [(999, 0), (1000, 30)])
+def test_given_a_record_as_old_as_the_lag_when_planned_then_it_can_be_cleaned(age_ms, uncleanable):
+    segments = [
+        msgspec.structs.replace(each, largest_timestamp_ms=NOW_MS - age_ms) for each in SEGMENTS
+    ]
+
+    found = plan(segments, with_settings(min_compaction_lag_ms=1000))
+
+    assert found.first_uncleanable_offset == uncleanable
+
+
+@pytest.mark.parametrize(
+    ("first_timestamp_ms", "is_overdue"),
+    [(NOW_MS - 1000, False), (NOW_MS - 1001, True), (0, False), (-1, False)],
+)
+def test_given_a_first_record_when_planned_then_it_is_overdue_past_the_lag_and_if_its_time_is_known(
+    first_timestamp_ms, is_overdue
+):
+    segments = [
+        msgspec.structs.replace(each, first_timestamp_ms=first_timestamp_ms) for each in SEGMENTS
+    ]
+
+    assert plan(segments, with_settings(max_compaction_lag_ms=1000)).is_overdue is is_overdue
+
+
+def test_given_segments_that_fill_one_exactly_when_grouped_then_they_are_together():
+    segments = sizes(*((base, base + 10, 50, 8, 12) for base in range(0, 40, 10)))
+
+    assert bases(group_segments(segments, segment_bytes=100, segment_index_bytes=24)) == [
+        [0, 10], [20, 30],
+    ]  # fmt: skip
+    assert len(group_segments(segments, segment_bytes=99, segment_index_bytes=24)) == 4
+    assert len(group_segments(segments, segment_bytes=100, segment_index_bytes=23)) == 4
+
+
+@pytest.mark.parametrize(("last_offset", "groups"), [(2**31 - 1, 1), (2**31, 2)])
+def test_given_the_furthest_offset_when_grouped_then_it_may_be_in_the_group(last_offset, groups):
+    segments = sizes((0, 10, 1, 0, 0), (10, last_offset + 1, 1, 0, 0))
+
+    assert len(group_segments(segments, segment_bytes=100, segment_index_bytes=100)) == groups

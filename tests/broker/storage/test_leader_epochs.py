@@ -64,6 +64,15 @@ def test_given_an_epoch_in_which_nothing_was_written_when_another_begins_then_it
     assert in_file(storage) == [*ALL, (12, 20)]
 
 
+def test_given_an_epoch_that_is_there_or_older_when_it_begins_again_then_nothing_changes():
+    storage = with_epochs()
+
+    assert not storage.log.epochs.assign(9, 25)
+    assert not storage.log.epochs.assign(4, 25)
+
+    assert list(storage.log.epochs.entries) == in_file(storage) == ALL
+
+
 @pytest.mark.parametrize(
     ("epoch", "answer"),
     [

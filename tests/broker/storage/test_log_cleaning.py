@@ -27,6 +27,7 @@ from protocol.stored.file_names import CLEANER_CHECKPOINT
 from tests.support.cleaning import clean_storage
 from tests.support.fake_disk import SimulatedCrash
 from tests.support.log_storage import PARTITION, ROOT, SMALL_SEGMENTS, LogStorage, batch
+from tests.support.producers import send_in_transaction
 
 CONFIG = msgspec.structs.replace(
     SMALL_SEGMENTS,
@@ -381,3 +382,19 @@ def test_given_records_above_the_checkpointed_recovery_point_when_planned_then_t
     plan = plan_log(log, recovery_point=7, now_ms=0)
 
     assert plan.first_uncleanable_offset <= 7
+
+
+def test_given_an_open_transaction_when_planned_then_its_segment_and_those_behind_are_left():
+    story = Story(3)
+    story.append(10)
+    send_in_transaction(story.storage.log, 7, 0)
+    log, first = story.storage.log, story.storage.log.log_end_offset - 1
+    story.sent.append((b"k", b"7:0:0"))
+    story.append(10)
+    story.flush()
+
+    plan = plan_log(log, recovery_point=log.log_end_offset, now_ms=0)
+
+    segment = log.segments.floor(first)
+    assert segment is not None
+    assert plan.first_uncleanable_offset == segment.base_offset < log.active.base_offset
