@@ -102,9 +102,7 @@ def verify(
             code = ExitCode.USAGE
             continue
         if not as_json:
-            output.write_line(f"{directory}: {total.sentence()}")
-            if total.problems.get("error"):
-                output.say(f"what can be done about it: tidelog verify {directory} --repair")
+            total.tell(directory)
         if total.has_findings and code is ExitCode.DONE:
             code = ExitCode.FAILED
     raise typer.Exit(code)
@@ -129,6 +127,12 @@ class _Total:
     @property
     def has_findings(self) -> bool:
         return bool(self.problems.keys() - {"note"})
+
+    def tell(self, directory: Path) -> None:
+        """Write the last line about a directory, and where to go on from there."""
+        output.write_line(f"{directory}: {self.sentence()}")
+        if self.problems.get("error"):
+            output.say(f"what can be done about it: tidelog verify {directory} --repair")
 
     def sentence(self) -> str:
         found = ", ".join(
