@@ -6,9 +6,12 @@ In steps of a millisecond or so on the event loop; syncs are their jobs, for a t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from broker.storage.disk import storage_errors
+from broker.storage.disk import Disk, storage_errors
+from broker.storage.log_creation import NewPartition
 from protocol.errors import StorageError
 from protocol.identifiers import TopicPartition
 from protocol.stored.file_names import directory_name
@@ -49,33 +52,34 @@ class TopicLogs:
                 chosen.setdefault(self._directories.least_used(chosen), []).append(number)
             for directory, its_numbers in chosen.items():
                 made = yield from directory.create_steps(
-                    [(TopicPartition(entry.name, n), entry.topic_id, config) for n in its_numbers]
+                    [
+                        NewPartition(TopicPartition(entry.name, n), entry.topic_id, config)
+                        for n in its_numbers
+                    ]
                 )
                 logs.update((log.topic_partition.partition, log) for log in made)
             yield None
         return logs
 
-    def remove_leftovers(self, entry: TopicEntry) -> None:
+    def removing_leftovers(self, entry: TopicEntry) -> Steps[None]:
         """Remove what a failed creation has left beside the logs that were made.
 
         Raises:
             StorageError: the disk refused; the next start finds the topic half made, and makes it.
         """
         for directory in self._directories.present:
-            disk, handles = directory.context.disk, directory.context.handles
+            context = directory.context
             for number in range(entry.partition_count):
                 topic_partition = TopicPartition(entry.name, number)
                 path = directory.path / directory_name(topic_partition)
                 is_in_use = topic_partition in directory.logs
                 if is_in_use or topic_partition in directory.unavailable:
                     continue
-                if not disk.is_directory(path):
-                    continue
                 with storage_errors("remove", path):
-                    for name in disk.list_directory(path):
-                        handles.forget(path / name)
-                        disk.unlink(path / name)
-                    disk.remove_directory(path)
+                    removed: list[str] = []
+                    yield partial(_remove_directory, context.disk, path, removed)
+                for name in removed:
+                    context.handles.forget(path / name)
 
     def delete_steps(self, entry: TopicEntry) -> Steps[bool]:
         """Rename the directories of a topic away, durably.
@@ -102,3 +106,12 @@ class TopicLogs:
         if failure is not None:
             raise failure
         return left_some
+
+
+def _remove_directory(disk: Disk, path: Path, removed: list[str]) -> None:
+    """In a thread: remove a directory, if it is there, and add to `removed` what was in it."""
+    if disk.is_directory(path):
+        for name in disk.list_directory(path):
+            disk.unlink(path / name)
+            removed.append(name)
+        disk.remove_directory(path)

@@ -290,7 +290,7 @@ class TopicStore:
         try:
             logs = await self._run(creation)
         except (StorageError, TopicAlreadyExistsError):
-            self._logs.remove_leftovers(entry)
+            await self._run(self._logs.removing_leftovers(entry))
             await self.finish_delete(await self.begin_delete(entry.name))
             raise
         return [logs[number] for number in numbers]

@@ -90,12 +90,15 @@ class IndexFile(abc.ABC):
             size_bytes_max: Full size, rounded down to a whole number of entries (R13).
             active: Appends will follow: the file is grown to its full size.
             create: The segment is new: what the file holds is thrown away.
-            file_bytes: The file's size, if it is known; -1: there is none.
+            file_bytes: The file's size, if it is known; -1: there is none. A new segment's that has
+                its full size was just made, and holds nothing.
         """
         index = cls(handles, path, base_offset, size_bytes_max, cache)
         if create:
             index.reset()
-            index.settle()
+            index._is_stale = file_bytes != index.size_bytes_max
+            if index._is_stale:
+                index.settle()
         elif active:
             index.activate()
         elif file_bytes is None:

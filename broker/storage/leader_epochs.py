@@ -43,15 +43,6 @@ class LeaderEpochs:
         """The epoch that new batches are written in."""
         return self.entries[-1].epoch if self.entries else 0
 
-    def first(self) -> bytes:
-        """Begin a new log: epoch 0 from offset 0 on; return what its file is to say.
-
-        The file is synced with the log's first batch. A crash before may leave it empty or cut: it
-        then says nothing, and epoch 0 goes on.
-        """
-        self.entries = (LeaderEpoch(0, 0),)
-        return encode(self.entries)
-
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that `epoch` writes from `start_offset` on, if it is above all others.
 

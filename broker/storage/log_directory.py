@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -28,29 +27,28 @@ from broker.storage.deletion import due_files, rename_steps
 from broker.storage.directory_closing import closing_steps
 from broker.storage.directory_identity import claim_directory
 from broker.storage.directory_plan import DirectoryPlan, plan_directory
-from broker.storage.disk import Disk, Lock, storage_errors
+from broker.storage.disk import Disk, Lock
 from broker.storage.disk_guard import DiskGuard
 from broker.storage.durable_offsets import DurableOffsets, log_start_key
 from broker.storage.index_cache import IndexCache
 from broker.storage.log_config import LogConfig
 from broker.storage.log_context import LogContext
-from broker.storage.log_loader import create_log, load_log
+from broker.storage.log_creation import NewPartition, creation_steps
+from broker.storage.log_loader import load_log
 from broker.storage.log_plan import LogPlan, RecoveredFacts
+from broker.storage.log_removal import removal_steps
 from broker.storage.partition_log import PartitionLog
 from broker.storage.storage_options import StorageOptions
-from protocol.errors import DataDirectoryError, StorageError, TopicAlreadyExistsError
+from protocol.errors import DataDirectoryError, StorageError
 from protocol.identifiers import TopicPartition
 from protocol.stored.file_names import (
     DURABLE_OFFSETS,
     LOCK_FILE,
-    deleted_directory_name,
 )
 from protocol.stored.meta_properties import MetaProperties
 
 _log = structlog.get_logger(__name__)
 
-LOGS_MADE_PER_STEP: Final = 2
-"""Or renamed: up to a millisecond each."""
 LOGS_NOTED_PER_STEP: Final = 250
 """Some microseconds each."""
 
@@ -211,44 +209,21 @@ class LogDirectory:
         self, topic_partition: TopicPartition, topic_id: UUID, config: LogConfig
     ) -> PartitionLog:
         """Make the log of a new partition; as `create_steps`, in place."""
-        return run_to_end(self.create_steps([(topic_partition, topic_id, config)]))[0]
+        partition = NewPartition(topic_partition, topic_id, config)
+        return run_to_end(self.create_steps([partition]))[0]
 
-    def create_steps(
-        self, partitions: Sequence[tuple[TopicPartition, UUID, LogConfig]]
-    ) -> Steps[list[PartitionLog]]:
-        """Make the logs of new partitions; see `log_loader.create_log` for what is durable when.
+    def create_steps(self, partitions: Sequence[NewPartition]) -> Steps[list[PartitionLog]]:
+        """Make the logs of new partitions; see `log_creation.make_files` for what is durable when.
 
-        Their slots are durable on return, with offset 0, by one sync for all, which is the one job:
-        a torn tail of their first bytes must not pass for damage.
+        Their files are made in jobs. Their slots are durable on return, with offset 0, by one sync
+        for all, the last job: a torn tail of their first bytes must not pass for damage.
 
         Raises:
             TopicAlreadyExistsError: there is such a log; none was made.
             StorageError: the disk refused; some may have been made, and can be made again.
             OSError: the sync failed: final.
         """
-        for topic_partition, _, _ in partitions:
-            if topic_partition in self.logs or topic_partition in self.unavailable:
-                raise TopicAlreadyExistsError(f"{topic_partition} is in {self.path}")
-        with storage_errors("make logs in", self.path):
-            self._lock.check()  # else they would be lost from sight in an unmounted directory
-        logs: list[PartitionLog] = []
-        for each in partitions:
-            logs.append(create_log(self.context, self.path, *each))
-            if not len(logs) % LOGS_MADE_PER_STEP:
-                yield None
-        for log in logs:
-            log.keep_durable_offset_in(self.durable_offsets)
-        try:
-            with storage_errors("write", self.durable_offsets.path):
-                self.durable_offsets.write_or_fail()
-        except StorageError:  # a full disk, say: nobody will know these logs
-            for log in logs:
-                self.durable_offsets.remove(log.topic_id, log.topic_partition.partition)
-            raise
-        yield self.durable_offsets.sync
-        self.logs.update((log.topic_partition, log) for log in logs)
-        self.context.touched.update(dict.fromkeys(logs))
-        return logs
+        return creation_steps(self, self._lock, partitions)
 
     def refuse_lost_log(self, topic_partition: TopicPartition, topic_id: UUID) -> bool:
         """Whether a log that is not here was, and had durable records; then it is unavailable.
@@ -276,39 +251,22 @@ class LogDirectory:
     def delete_steps(self, topic_partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Close logs and rename their directories away, durably: they will not come back.
 
-        One sync for all, which is the one job. Their files are unlinked later, by `housekeeping`;
-        logs of the same names may be made at once.
+        The renames are jobs, and so is one sync for all. Their files are unlinked later, by
+        `housekeeping`; logs of the same names may be made at once.
 
         Raises:
-            StorageError: one cannot be renamed, and is closed all the same; those after it are as
-                they were.
+            StorageError: one cannot be renamed, and is closed all the same, like those that were to
+                be renamed together with it; of the others some are as they were.
         """
-        deleted: list[PartitionLog] = []
-        for topic_partition in topic_partitions:
-            log = self.logs.pop(topic_partition)
-            self.checkpoints.forget(topic_partition)
-            log.abandon()
-            doomed = self.path / deleted_directory_name(topic_partition, uuid.uuid4())
-            with storage_errors("delete", log.directory):
-                self.context.disk.rename(log.directory, doomed)
-            # What a running flush still has open must not be taken for a new log's files.
-            self.context.handles.renamed(log.directory, doomed)
-            self._doomed.append(doomed)
-            deleted.append(log)
-            if not len(deleted) % LOGS_MADE_PER_STEP:
-                yield None
-        with storage_errors("delete logs in", self.path):
-            yield partial(self.context.disk.sync_directory, self.path)
-        for log in deleted:
-            self.durable_offsets.remove(log.topic_id, log.topic_partition.partition)
-        self.context.is_checkpoint_due = True
+        return removal_steps(self, self._doomed, topic_partitions)
 
     def unlink_task(self, now: float) -> UnlinkTask | None:
         """Return what may be unlinked: segments after their delay (`now` is monotonic), logs."""
         paths = due_files(self.context, now)
-        directories, self._doomed = self._doomed, []
+        directories = list(self._doomed)
         if not paths and not directories:
             return None
+        self._doomed.clear()
         return UnlinkTask(self.context.disk, paths, directories)
 
     def unlink_done(self, task: UnlinkTask) -> None:

@@ -9,26 +9,23 @@ from uuid import UUID
 
 import structlog
 
-from broker.storage.disk import replace_file, storage_errors, write_whole
+from broker.storage.disk import replace_file, storage_errors
 from broker.storage.epoch_loader import load_epochs
-from broker.storage.leader_epochs import LeaderEpochs
 from broker.storage.leftovers import finish_leftovers
 from broker.storage.log_plan import LogPlan, RecoveredFacts
 from broker.storage.partition_log import PartitionLog
 from broker.storage.producer_loader import (
     LoadedProducers,
     load_producers,
-    new_producers,
     rebuild_transaction_index,
 )
 from broker.storage.recovery import Hints, Recovered, recover_segments
 from broker.storage.remembered_wounds import with_remembered
 from broker.storage.segments import Segments
 from protocol.errors import CorruptMessageError, StorageError, StoredFormatError
-from protocol.identifiers import TopicPartition
 from protocol.limits import INT64_MAX
 from protocol.stored import partition_metadata
-from protocol.stored.file_names import PARTITION_METADATA, directory_name
+from protocol.stored.file_names import PARTITION_METADATA
 
 if TYPE_CHECKING:
     from broker.storage.log_config import LogConfig
@@ -44,50 +41,6 @@ class LoadedLog(NamedTuple):
     log: PartitionLog
     checked_bytes: int = 0
     cut_bytes: int = 0
-
-
-def create_log(
-    context: LogContext,
-    data_directory: Path,
-    topic_partition: TopicPartition,
-    topic_id: UUID,
-    config: LogConfig,
-) -> PartitionLog:
-    """Make the directory of a new partition, its two small files and its first segment.
-
-    Nothing of it is durable yet: files and directory entries are synced by the flush group that
-    first holds a batch of it. Until then a crash may leave any part of it; whoever knows that the
-    topic exists makes it again. A directory that such a crash has left is gone on with.
-
-    Raises:
-        StorageError: the disk refused.
-    """
-    disk = context.disk
-    directory = data_directory / directory_name(topic_partition)
-    metadata_path = directory / PARTITION_METADATA
-    with storage_errors("make", directory):
-        if not disk.is_directory(directory):
-            disk.make_directory(directory)
-        epochs = LeaderEpochs(disk, directory)
-        for path, content in (
-            (metadata_path, partition_metadata.encode(topic_id)),
-            (epochs.path, epochs.first()),
-        ):
-            file = disk.open(path, create=True)
-            try:
-                write_whole(file, [content], 0)
-            finally:
-                file.close()
-    segment = context.open_segment(directory, 0, config, create=True, active=True)
-    log = PartitionLog(
-        context, topic_partition, topic_id, directory, config, Segments([segment]), epochs,
-        new_producers(context, directory), log_start_offset=0, log_end_offset=0,
-    )  # fmt: skip
-    log.unflushed.add_file(metadata_path)
-    log.unflushed.add_file(epochs.path)
-    log.unflushed.add_directory(directory)
-    log.unflushed.add_directory(data_directory)
-    return log
 
 
 def load_log(context: LogContext, plan: LogPlan, facts: RecoveredFacts | None = None) -> LoadedLog:
