@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from broker.network.answers import PendingResponse
+from broker.steps import Steps
 from protocol.identifiers import Buffer
 from protocol.kafka.apis import Api
 from protocol.kafka.codec import encode_response
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from broker.kafka_api.kafka_api import KafkaApi
     from broker.metrics import RequestMetrics
     from broker.network.connection import Connection
+
+
+Message = TypeVar("Message", bound=Struct)
 
 
 class Call(NamedTuple):
@@ -43,6 +47,29 @@ class Call(NamedTuple):
         """Answer what was left pending, and take the time that it took."""
         self.metrics.latency.observe(self.server.monotonic() - self.started_s)
         pending.complete(self.encode(response))
+
+    def answer(self, steps: Steps[Message]) -> Message | PendingResponse:
+        """Answer with the message that `steps` return: at once if the first one ends them.
+
+        Else pending; when the connection is lost they are not gone on with: for reading only.
+        """
+        try:
+            job = next(steps)
+        except StopIteration as stop:
+            message: Message = stop.value
+            return message
+        pending = PendingResponse(pauses_reading=True)
+
+        async def finish() -> None:
+            self.complete(pending, await self.server.runner.finish(steps, job))
+
+        task = self.server.runner.spawn(finish(), self.connection)
+
+        def abandon() -> None:
+            task.cancel()
+
+        pending.on_abandoned = abandon
+        return pending
 
     def later(
         self, work: Coroutine[Any, Any, Struct], *, is_ordered: bool = True

@@ -1,21 +1,15 @@
-"""FetchHandler: FETCH and MULTIFETCH.
-
-A fetch first looks: for each partition, which file slices answer it, or what error. That copies
-nothing and reads no records. If it is enough it is sent; else the fetch waits, and looks again each
-time a high watermark of its partitions moves, until its time is over. An error, the deletion of a
-topic and the draining of the broker end the waiting at once. Sending: `fetch_sending`.
-"""
+"""FetchHandler: FETCH and MULTIFETCH, which wait as a `WaitingFetch` does."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from broker.native_api.fetch_sending import Found, Send, batch_sends, simple_sends
+from broker.native_api.waiting_fetch import Entry, WaitingFetch
 from broker.native_api.warm_slices import WarmSlices
-from broker.network.answers import Answer, Parts, PendingResponse
-from broker.steps import Job, Steps
-from broker.storage.segment_check import BytesUncheckedError
+from broker.network.answers import Answer, Parts
+from broker.steps import Steps
 from protocol.error_codes import ErrorCode
 from protocol.errors import InvalidRequestError, TidelogError
 from protocol.identifiers import Buffer
@@ -30,21 +24,13 @@ from protocol.native.responses import (
 )
 
 if TYPE_CHECKING:
+    from broker.metrics import RequestMetrics
     from broker.native_api.native_api import NativeApi
     from broker.network.connection import Connection
     from broker.partition import Partition
 
 RECORD_BATCH: Final = int(MessageFormat.RECORD_BATCH)
 EMPTY: Final = message_set_send_header(0, 0)
-
-
-class Entry(NamedTuple):
-    """One partition that is asked for."""
-
-    topic: bytes
-    partition: int
-    offset: int
-    max_bytes: int
 
 
 class FetchHandler:
@@ -144,24 +130,10 @@ class FetchHandler:
         return request.answer([Entry(*entry) for entry in entries], is_multi=True)
 
 
-class FetchRequest:
-    """One fetch, from its first look to its answer; a `FetchWaiter` in between."""
+class FetchRequest(WaitingFetch):
+    """A FETCH or MULTIFETCH."""
 
-    __slots__ = (
-        "_connection",
-        "_entries",
-        "_format",
-        "_handler",
-        "_is_multi",
-        "_max_bytes",
-        "_max_wait_ms",
-        "_min_bytes",
-        "_pending",
-        "_started_s",
-        "_task",
-        "_timer",
-        "_waits_on",
-    )
+    __slots__ = ("_format", "_is_multi", "_source")
 
     def __init__(
         self,
@@ -172,20 +144,18 @@ class FetchRequest:
         min_bytes: int,
         max_wait_ms: int,
     ) -> None:
-        self._handler, self._connection = handler, connection
-        self._format, self._max_bytes, self._min_bytes = message_format, max_bytes, min_bytes
-        self._max_wait_ms = min(max_wait_ms, handler.max_wait_ms_max)
-        self._entries: list[Entry] = []
-        self._is_multi = False
-        self._started_s = handler.monotonic()
-        self._pending: PendingResponse | None = None
-        self._timer: Any = None
-        self._task: Any = None
-        self._waits_on: list[Partition] = []
+        super().__init__(
+            handler, connection, max_bytes=max_bytes, min_bytes=min_bytes, max_wait_ms=max_wait_ms
+        )
+        self._source, self._format, self._is_multi = handler, message_format, False
+
+    @property
+    def _metrics(self) -> RequestMetrics:
+        return self._source.multi_metrics if self._is_multi else self._source.metrics
 
     def answer(self, entries: list[Entry], *, is_multi: bool) -> Answer:
         """Look once; answer, or wait."""
-        handler = self._handler
+        handler = self._source
         self._entries, self._is_multi = entries, is_multi
         if self._max_bytes < 0 or not 0 <= self._format <= RECORD_BATCH:
             return self._refuse(ErrorCode.INVALID_REQUEST)
@@ -195,134 +165,21 @@ class FetchRequest:
         return self._send_or_wait()
 
     def _refuse(self, error: ErrorCode) -> bytes:
+        self._metrics.errors[error] += 1
         if self._is_multi:
-            self._handler.multi_metrics.errors[error] += 1
             return multi_message_set_send_header(error, 0)
-        self._handler.metrics.errors[error] += 1
         return message_set_send_header(error, 0)
 
-    # --- looking and waiting --------------------------------------------------------------------
-
-    def _send_or_wait(self) -> Answer:
-        found = self._look()
-        if self._max_wait_ms > 0 and not self._is_enough(found):
-            return self._wait(found)
-        return self._send(found)
-
-    def _look(self) -> list[Found]:
-        """See what there is for each entry; only the first with data may exceed its bytes.
-
-        What has to be checked first counts with the bytes that it is going to have.
-        """
-        partition_of = self._handler.manager.partition_of
-        bytes_left = self._max_bytes
-        min_one = True
-        looked: list[Found] = []
-        for topic, number, offset, entry_max_bytes in self._entries:
-            max_bytes = min(entry_max_bytes, bytes_left)
-            try:
-                if max_bytes < 0:
-                    raise InvalidRequestError(f"max_bytes is {max_bytes}")
-                partition = partition_of(topic, number)
-                data = partition.log.read(offset, max_bytes, min_one=min_one, at_once=False)
-            except BytesUncheckedError as unchecked:
-                bytes_left, min_one = max(0, bytes_left - unchecked.size_bytes), False
-                looked.append(Found(0, offset, entry_max_bytes, partition, None, unchecked))
-                continue
-            except TidelogError as error:
-                looked.append(Found(error.code, offset, entry_max_bytes))
-                continue
-            if data.size_bytes:
-                bytes_left = max(0, bytes_left - data.size_bytes)
-                min_one = False
-            looked.append(Found(0, offset, entry_max_bytes, partition, data))
-        return looked
-
-    def _is_enough(self, looked: Sequence[Found]) -> bool:
-        if self._handler.manager.is_draining or not looked:
-            return True
-        size_bytes = 0
-        for error, _, _, _, data, unchecked in looked:
-            if unchecked is not None:
-                size_bytes += unchecked.size_bytes
-            elif error or data is None:
-                return True
-            else:
-                size_bytes += data.size_bytes
-        return size_bytes >= self._min_bytes
-
-    def _wait(self, looked: Sequence[Found]) -> PendingResponse:
-        """Be woken when a high watermark moves, and when the time is over."""
-        pending = self._pending
-        if pending is None:
-            pending = self._pending = PendingResponse(self._abandon)
-        if self._timer is None:
-            wait_s = self._started_s + self._max_wait_ms / 1000 - self._handler.monotonic()
-            self._timer = self._handler.loop.call_later(max(0.0, wait_s), self._time_is_over)
-        for each in looked:
-            partition = each.partition
-            if partition is not None:
-                partition.add_fetch_waiter(self)
-                self._waits_on.append(partition)
-        return pending
-
-    def wake(self) -> None:
-        """Look again; answer, when the turn is here, if it is enough."""
-        if self._is_enough(self._look()):
-            self._stop_waiting()
-            self._answer_in_turn()
-
-    def _time_is_over(self) -> None:
-        self._timer = None
-        self._max_wait_ms = 0
-        if self._task is None:  # else an answer is being made
-            self._stop_waiting()
-            self._answer_in_turn()
-
-    def _answer_in_turn(self) -> None:
-        assert self._pending is not None, "only what waits has to be answered later"
-        self._pending.when_first(lambda: self._respond(self._send(self._look())))
-
-    def _stop_waiting(self) -> None:
-        waits_on, self._waits_on = self._waits_on, []
-        for partition in waits_on:
-            partition.remove_fetch_waiter(self)
-
-    def _abandon(self) -> None:
-        """The client is gone."""
-        self._stop_waiting()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
-
-    # --- answering ------------------------------------------------------------------------------
-
-    def _send(self, looked: Sequence[Found]) -> Answer:
-        """Answer with what was found: at once, where that takes no longer than a step."""
-        steps: Steps[list[Send]]
-        if self._format == RECORD_BATCH:
-            mapped = self._handler.maps_slices
-            is_cold = self._handler.warm_slices.is_cold
-            steps = batch_sends(
-                looked, self._look, is_cold, mapped=mapped, bytes_max=self._max_bytes
-            )
-        else:
-            steps = simple_sends(looked, self._format, self._max_bytes)
-        try:
-            job = next(steps)
-        except StopIteration as stop:
-            return self._sent(stop.value)
-        pending = self._pending
-        if pending is None:
-            pending = self._pending = PendingResponse(self._abandon, pauses_reading=True)
-        self._task = self._handler.runner.spawn(self._send_later(steps, job), self._connection)
-        return pending
-
-    async def _send_later(self, steps: Steps[list[Send]], job: Job | None) -> None:
-        sends = await self._handler.runner.finish(steps, job)
-        self._task = None
-        self._respond(self._sent(sends))
+    def _steps(self, looked: Sequence[Found]) -> Steps[list[Send]]:
+        if self._format != RECORD_BATCH:
+            return simple_sends(looked, self._format, self._max_bytes)
+        return batch_sends(
+            looked,
+            self._look,
+            self._source.warm_slices.is_cold,
+            mapped=self._source.maps_slices,
+            bytes_max=self._max_bytes,
+        )
 
     def _sent(self, sends: Sequence[Send]) -> Answer:
         """Make the answer of what is ready; or go on waiting, if all of it was markers."""
@@ -335,25 +192,10 @@ class FetchRequest:
             if moved != self._entries:
                 self._entries = moved
                 return self._send_or_wait()
-        metrics = self._handler.multi_metrics if self._is_multi else self._handler.metrics
         for send in sends:
             if send.error:
-                metrics.errors[send.error] += 1
+                self._metrics.errors[send.error] += 1
         if self._is_multi:
             return multi_message_set_send(0, [(send.error, send.buffers) for send in sends])
         error, buffers, _ = sends[0]
         return message_set_send(error, buffers) if buffers else message_set_send_header(error, 0)
-
-    def _respond(self, answer: Answer) -> None:
-        """Give the answer to the response that waits for it, unless it goes on waiting."""
-        pending = self._pending
-        assert pending is not None, "only what waits is answered here"
-        if answer is pending:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        metrics = self._handler.multi_metrics if self._is_multi else self._handler.metrics
-        metrics.latency.observe(self._handler.monotonic() - self._started_s)
-        parts: Parts = answer  # type: ignore[assignment]  # there is one pending response only
-        pending.complete(parts)

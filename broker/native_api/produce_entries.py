@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from broker.native_api.conversion import to_record_batches
-from broker.network.answers import Answer, PendingResponse
+from broker.network.answers import Answer, Parts, PendingResponse
 from broker.steps import Job, Steps
 from protocol.error_codes import ErrorCode
 from protocol.errors import (
@@ -29,6 +29,7 @@ from protocol.native.request_types import ACKS_NONE, ACKS_WRITTEN, MessageFormat
 from protocol.native.responses import encode_multi_produce_response, encode_produce_response
 
 if TYPE_CHECKING:
+    from broker.kafka_api.kafka_api import KafkaApi
     from broker.metrics import RequestMetrics
     from broker.native_api.native_api import NativeApi
     from broker.network.connection import Connection
@@ -59,6 +60,8 @@ class Outcome(NamedTuple):
     message_count: int = 0
     partition: Partition | None = None
     """Where it was appended; None with an error."""
+    message: str | None = None
+    """What is wrong, for protocols that say so."""
 
 
 Outcomes: TypeAlias = list[Outcome]
@@ -69,10 +72,11 @@ class Request(NamedTuple):
 
     acks: int
     timeout_ms: int
-    encode: Callable[[Sequence[Outcome]], bytes]
+    encode: Callable[[Sequence[Outcome]], Parts]
     connection: Connection
     metrics: RequestMetrics
     started_s: float
+    may_create_topics: bool = True
 
 
 class ProduceEntries:
@@ -83,7 +87,7 @@ class ProduceEntries:
         "_storage_metrics",
     )  # fmt: skip
 
-    def __init__(self, api: NativeApi) -> None:
+    def __init__(self, api: NativeApi | KafkaApi) -> None:
         self._storage_metrics = api.metrics.storage
         self._manager, self._runner = api.manager, api.runner
         self._clock, self._monotonic = api.clock, api.monotonic
@@ -95,7 +99,11 @@ class ProduceEntries:
             refused = [Outcome(ErrorCode.INVALID_REQUIRED_ACKS)] * len(entries)
             return self.acknowledge(refused, request)
         missing = {entry.topic for entry in entries if entry.topic not in self._partitions}
-        creatable = [topic for topic in missing if self._manager.can_auto_create(topic)]
+        creatable = [
+            topic
+            for topic in missing
+            if request.may_create_topics and self._manager.can_auto_create(topic)
+        ]
         has_simple = any(entry.message_format != RECORD_BATCH for entry in entries)
         if creatable or (has_simple and len(entries) > 1) or len(entries) > ENTRIES_PER_STEP:
             # The frame is valid during this call only, and this may take longer.
@@ -234,7 +242,7 @@ class ProduceEntries:
     def refused(self, error: TidelogError) -> Outcome:
         if isinstance(error, StorageError) and error.errno is not None:
             self._storage_metrics.write_failures += 1
-        return Outcome(error.code)
+        return Outcome(error.code, message=None if isinstance(error, StorageError) else str(error))
 
 
 class _CommitWait:
@@ -267,7 +275,7 @@ class _CommitWait:
 
 def encode_single(outcomes: Sequence[Outcome]) -> bytes:
     """Return the answer to a PRODUCE or APPEND_AT."""
-    error, base_offset, append_time_ms, message_count, _ = outcomes[0]
+    error, base_offset, append_time_ms, message_count = outcomes[0][:4]
     return encode_produce_response(error, base_offset, append_time_ms, message_count)
 
 

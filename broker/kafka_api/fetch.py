@@ -1,0 +1,185 @@
+"""FetchHandler: Fetch. Batches go out as they are stored, whole ones first (KIP-74).
+
+Fetch sessions are not kept: each answer has session id 0, which tells the client to name all of its
+partitions each time (KIP-227).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from broker.kafka_api.call import Call
+from broker.kafka_api.list_offsets import READ_COMMITTED, epoch_error
+from broker.native_api.fetch_sending import Found, Send, batch_sends
+from broker.native_api.waiting_fetch import Entry, WaitingFetch
+from broker.native_api.warm_slices import WarmSlices
+from broker.network.answers import Answer
+from broker.steps import Steps
+from broker.storage.log_reader import ReadLimit
+from protocol.error_codes import ErrorCode
+from protocol.errors import TidelogError
+from protocol.kafka.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from broker.kafka_api.kafka_api import KafkaApi
+    from broker.metrics import RequestMetrics
+    from broker.partition import Partition
+
+BY_ID_FROM: Final = 13
+ENTRY_OVERHEAD_BYTES: Final = 100
+"""About what a partition takes in the answer beside its records."""
+
+
+class FetchHandler:
+    """Reads what clients ask for; one for all connections."""
+
+    def __init__(self, server: KafkaApi) -> None:
+        self.loop, self.manager, self.runner = server.loop, server.manager, server.runner
+        self.monotonic, self.maps_slices = server.monotonic, server.maps_slices
+        self.warm_slices = WarmSlices(server.monotonic)
+        self.max_wait_ms_max = server.limits.max_wait_ms_max
+        self.response_bytes_max = server.limits.fetch_response_bytes_max
+
+    def fetch(self, request: FetchRequest, call: Call) -> Answer | FetchResponse:
+        """Handle a Fetch."""
+        if request.session_id:
+            return FetchResponse(error_code=call.count_error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        return _Fetch(self, request, call).answer()
+
+    def name(self, topic: FetchTopic, version: int) -> bytes | None:
+        """Return a topic's name; None: no topic has its id."""
+        if version >= BY_ID_FROM:
+            return self.manager.topic_names_by_id.get(topic.topic_id)
+        return topic.topic.encode()
+
+
+class _Fetch(WaitingFetch):
+    """One Fetch, from its first look to its answer."""
+
+    __slots__ = ("_asked", "_call", "_refused", "_request")
+
+    def __init__(self, handler: FetchHandler, request: FetchRequest, call: Call) -> None:
+        partitions = sum(len(topic.partitions) for topic in request.topics)
+        room = handler.response_bytes_max - ENTRY_OVERHEAD_BYTES * partitions
+        max_bytes = min(max(request.max_bytes, 0), max(room, 0))
+        is_committed = request.isolation_level == READ_COMMITTED
+        super().__init__(
+            handler,
+            call.connection,
+            max_bytes=max_bytes,
+            min_bytes=min(request.min_bytes, max_bytes),
+            max_wait_ms=request.max_wait_ms,
+            limit=ReadLimit.LAST_STABLE if is_committed else ReadLimit.HIGH_WATERMARK,
+        )
+        self._request, self._call = request, call
+        self._refused: dict[int, ErrorCode] = {}
+        """By place: what is not even looked for."""
+        self._asked: list[FetchPartition] = []
+        for topic in request.topics:
+            name = handler.name(topic, call.version)
+            for asked in topic.partitions:
+                self._add(name, asked)
+
+    def _add(self, name: bytes | None, asked: FetchPartition) -> None:
+        error = ErrorCode.NONE
+        if name is None:
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            try:
+                log = self._handler.manager.partition_of(name, asked.partition).log
+                error = epoch_error(log, asked.current_leader_epoch)
+            except TidelogError as problem:
+                error = problem.code
+        if error:
+            self._refused[len(self._asked)] = error
+            self._max_wait_ms = 0
+        self._asked.append(asked)
+        self._entries.append(
+            Entry(
+                name or b"", asked.partition, asked.fetch_offset, max(asked.partition_max_bytes, 0)
+            )
+        )
+
+    @property
+    def _metrics(self) -> RequestMetrics:
+        return self._call.metrics
+
+    def answer(self) -> Answer:
+        """Look once; answer, or wait."""
+        return self._send_or_wait()
+
+    def _look(self) -> list[Found]:
+        looked = super()._look()
+        for place, error in self._refused.items():
+            looked[place] = Found(error, looked[place].offset, 0)
+        return looked
+
+    def _steps(self, looked: Sequence[Found]) -> Steps[list[Send]]:
+        return batch_sends(
+            looked,
+            self._look,
+            self._handler.warm_slices.is_cold,
+            mapped=self._handler.maps_slices,
+            bytes_max=self._max_bytes,
+        )
+
+    # --- the answer -----------------------------------------------------------------------------
+
+    def _sent(self, sends: Sequence[Send]) -> Answer:
+        rest = iter(zip(self._asked, self._entries, sends, strict=True))
+        topics = [
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[self._partition(*next(rest)) for _ in topic.partitions],
+            )
+            for topic in self._request.topics
+        ]
+        return self._call.encode(FetchResponse(responses=topics))
+
+    def _partition(self, asked: FetchPartition, entry: Entry, send: Send) -> PartitionData:
+        error, aborted = send.error, None
+        partition: Partition | None = None
+        if not error:
+            try:
+                partition = self._handler.manager.partition_of(entry.topic, entry.partition)
+                if self._limit is ReadLimit.LAST_STABLE:
+                    aborted = self._aborted(partition, entry.offset) if send.buffers else []
+            except TidelogError as problem:  # it went while its batches were read
+                error = problem.code
+        if error or partition is None:
+            return PartitionData(
+                partition_index=asked.partition,
+                error_code=self._call.count_error(error),
+                high_watermark=-1,
+                aborted_transactions=aborted,
+                records=b"",
+            )
+        log = partition.log
+        return PartitionData(
+            partition_index=asked.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=aborted,
+            records=list(send.buffers),
+        )
+
+    @staticmethod
+    def _aborted(partition: Partition, offset: int) -> list[AbortedTransaction]:
+        log = partition.log
+        return [
+            AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+            for producer_id, first_offset in log.aborted_transactions(
+                offset, log.last_stable_offset
+            )
+        ]

@@ -1,0 +1,123 @@
+"""ProduceHandler: Produce."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from broker.kafka_api.call import Call
+from broker.native_api.produce_entries import RECORD_BATCH, Entry, Outcome, ProduceEntries, Request
+from broker.network.answers import Answer
+from protocol.compression import Codec
+from protocol.error_codes import ErrorCode
+from protocol.identifiers import Buffer
+from protocol.kafka.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.kafka_api.kafka_api import KafkaApi
+
+BY_ID_FROM: Final = 13
+ZSTD_FROM: Final = 7
+CODEC_POSITION: Final = 22
+"""Of the byte of a batch's attributes that holds the codec."""
+CODEC_BITS: Final = 7
+
+
+class ProduceHandler:
+    """Appends what clients send; one for all connections."""
+
+    def __init__(self, server: KafkaApi) -> None:
+        self._entries = ProduceEntries(server)
+        self._names_by_id = server.manager.topic_names_by_id
+
+    def produce(self, request: ProduceRequest, call: Call) -> Answer:
+        """Handle a Produce: each partition has its own error."""
+        outcomes: list[Outcome | None] = []
+        """Of each partition; None where the entries have it."""
+        entries: list[Entry] = []
+        for topic in request.topic_data:
+            name = self._name(topic, call.version)
+            for data in topic.partition_data:
+                refused = _refusal(name, data, call.version)
+                outcomes.append(refused)
+                if refused is None:
+                    assert name is not None
+                    records = b"" if data.records is None else data.records
+                    entries.append(Entry(name, data.index, RECORD_BATCH, records))  # type: ignore[arg-type]
+        encode = partial(self._encode, request, call, outcomes)
+        return self._entries.append(
+            entries,
+            Request(
+                request.acks, request.timeout_ms, encode, call.connection, call.metrics,
+                call.started_s, may_create_topics=False,
+            ),
+        )  # fmt: skip
+
+    def refuse(self, request: ProduceRequest, call: Call) -> ProduceResponse:
+        """Answer a version below those that are served: it is advertised all the same."""
+        refused = Outcome(call.count_error(ErrorCode.UNSUPPORTED_VERSION))
+        count = sum(len(topic.partition_data) for topic in request.topic_data)
+        return _response(request, iter([refused] * count))
+
+    def _name(self, topic: TopicProduceData, version: int) -> bytes | None:
+        if version >= BY_ID_FROM:
+            return self._names_by_id.get(topic.topic_id)
+        return topic.name.encode()
+
+    def _encode(
+        self,
+        request: ProduceRequest,
+        call: Call,
+        known: Sequence[Outcome | None],
+        appended: Sequence[Outcome],
+    ) -> list[Buffer]:
+        rest = iter(appended)
+        outcomes = (next(rest) if each is None else each for each in known)
+        return call.encode(_response(request, outcomes))
+
+
+def _refusal(name: bytes | None, data: PartitionProduceData, version: int) -> Outcome | None:
+    """Return why a partition's records are not even tried, None if they are."""
+    if name is None:
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_ID)
+    records = data.records
+    if version < ZSTD_FROM and records is not None and len(records) > CODEC_POSITION:
+        codec = records[CODEC_POSITION] & CODEC_BITS  # type: ignore[operator]
+        if codec == Codec.ZSTD:
+            return Outcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    return None
+
+
+def _response(request: ProduceRequest, outcomes: Iterator[Outcome]) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    _partition_response(data.index, next(outcomes)) for data in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _partition_response(index: int, outcome: Outcome) -> PartitionProduceResponse:
+    partition = outcome.partition
+    return PartitionProduceResponse(
+        index=index,
+        error_code=outcome.error,
+        base_offset=outcome.base_offset,
+        log_append_time_ms=outcome.append_time_ms,
+        log_start_offset=-1 if partition is None else partition.log.log_start_offset,
+        error_message=outcome.message,
+    )
