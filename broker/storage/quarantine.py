@@ -105,7 +105,7 @@ def keep_copy(
     size = damage.size_bytes if bytes_max is None else min(damage.size_bytes, bytes_max)
     digest = hashlib.sha256()
     with storage_errors("copy a part of", path):
-        for piece in pieces_of(disk, path, damage.position, size):
+        for piece in _pieces(disk, path, damage.position, size):
             digest.update(piece)
         what = digest.hexdigest()[:8] if size else f"missing-{damage.first_offset}"
         name = f"{path.name}.{damage.position}-{what}{QUARANTINE_SUFFIX}"
@@ -115,7 +115,7 @@ def keep_copy(
                 _sync(disk, [copy, report] if size else [report])
             return Copy(name if size else report.name, is_new=False)
         if size:
-            _write_copy(disk, copy, pieces_of(disk, path, damage.position, size), durable=durable)
+            _write_copy(disk, copy, _pieces(disk, path, damage.position, size), durable=durable)
         text = _report(directory, path, damage, cause, size, digest.hexdigest(), now_ms)
         if durable:
             replace_file(disk, report, text)
@@ -183,8 +183,7 @@ def _report(
     return msgspec.json.format(msgspec.json.encode(report)) + b"\n"
 
 
-def pieces_of(disk: Disk, path: Path, position: int, size: int) -> Iterator[bytes]:
-    """Yield a stretch of a file, a part at a time. OSError while iterating: it cannot be read."""
+def _pieces(disk: Disk, path: Path, position: int, size: int) -> Iterator[bytes]:
     if not size:
         return
     file = disk.open(path, read_only=True)
@@ -203,7 +202,7 @@ def _digest(disk: Disk, path: Path) -> bytes:
     if not disk.exists(path):
         return b""
     digest = hashlib.sha256()
-    for piece in pieces_of(disk, path, 0, disk.file_size(path)):
+    for piece in _pieces(disk, path, 0, disk.file_size(path)):
         digest.update(piece)
     return digest.digest()
 

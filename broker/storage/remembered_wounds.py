@@ -1,5 +1,5 @@
 """Remembered wounds: those of which a durable report in quarantine tells, so that a start need not
-walk from the oldest of them on to find them again.
+walk from the oldest of them on to find them again. It says each aloud, until it is repaired.
 
 A report is held against the log: a wound is there if the very bytes are, by their SHA-256; one that
 was repaired, cut off or deleted is not. What is forgotten (a report that an operator has removed)
@@ -9,7 +9,7 @@ is met by whoever reads first, as every wound that nobody knows of.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,18 +18,21 @@ import structlog
 
 from broker.storage.damage import Damage, LogDamage
 from broker.storage.disk import Disk, storage_errors
-from broker.storage.quarantine import REPORT_SUFFIX, Cause, Report, pieces_of, read_report
+from broker.storage.quarantine import REPORT_SUFFIX, Cause, Report, read_report
 from broker.storage.recovery import Recovered
-from protocol.errors import StorageError
-from protocol.stored.file_names import LOG_SUFFIX, log_file_name, parse_file_name
+from broker.storage.segment_recovery import SegmentWalk
+from protocol.errors import CorruptMessageError, StorageError
+from protocol.stored.file_names import LOG_SUFFIX, parse_file_name
 
 if TYPE_CHECKING:
     from broker.storage.log_context import LogContext
+    from broker.storage.segment import LogSegment
 
 _log = structlog.get_logger(__name__)
 
 REMEMBERED_BYTES_MAX: Final = 8 * 1024 * 1024
 """Of one wound; a larger one is found by a walk, as each start would read all of it anyway."""
+WINDOW_BYTES: Final = 64 * 1024
 
 
 def with_remembered(context: LogContext, directory: Path, recovered: Recovered) -> Recovered:
@@ -38,21 +41,32 @@ def with_remembered(context: LogContext, directory: Path, recovered: Recovered) 
     Raises:
         StorageError: the directory cannot be read.
     """
-    sizes = {each.base_offset: each.size_bytes for each in recovered.segments}
-    remembered = LogDamage(_reported(context.disk, directory, sizes))
+    # Not the last segment: a start that finds a wound in it begins a new one behind it.
+    segments = {each.base_offset: each for each in recovered.segments[:-1]}
+    ends = {each.base_offset for each in recovered.segments}
+    remembered = LogDamage(_reported(context.disk, directory, segments, ends))
     if not remembered:
         return recovered
     damage = LogDamage([*recovered.damage, *remembered])
+    for wound in damage:
+        if wound not in recovered.damage:
+            _log.error(
+                "damage in acknowledged records, found before; verify the partition",
+                partition=directory.name,
+                **wound._asdict(),
+            )
     bases = {each.segment_base_offset for each in damage}
     kept = [each for each in bases if damage.of_segment(each) == remembered.of_segment(each)]
     return recovered._replace(damage=tuple(damage), kept_segments=tuple(sorted(kept)))
 
 
-def _reported(disk: Disk, directory: Path, sizes: Mapping[int, int]) -> list[Damage]:
+def _reported(
+    disk: Disk, directory: Path, segments: Mapping[int, LogSegment], ends: Container[int]
+) -> list[Damage]:
     """Return the wounds that are reported, and still there.
 
     Args:
-        sizes: Of the log files, by base offset, oldest first.
+        ends: The offsets at which segments begin, the last one too.
     """
     found: list[Damage] = []
     with storage_errors("read", directory):
@@ -63,7 +77,7 @@ def _reported(disk: Disk, directory: Path, sizes: Mapping[int, int]) -> list[Dam
         try:
             with storage_errors("read", directory / name):
                 report = read_report(disk.read_file(directory / name))
-                wound = _wound(disk, directory, report, sizes)
+                wound = _wound(report, segments, ends)
         except (StorageError, msgspec.MsgspecError) as error:
             _log.warning("report ignored", path=str(directory / name), error=str(error))
             continue
@@ -72,31 +86,44 @@ def _reported(disk: Disk, directory: Path, sizes: Mapping[int, int]) -> list[Dam
     return found
 
 
-def _wound(disk: Disk, directory: Path, report: Report, sizes: Mapping[int, int]) -> Damage | None:
-    """Return the wound that a report tells of; None: there is none, or no longer.
-
-    None too in the last segment: a start that finds one begins a new segment behind it.
-    """
+def _wound(
+    report: Report, segments: Mapping[int, LogSegment], ends: Container[int]
+) -> Damage | None:
+    """Return the wound that a report tells of; None: there is none, or no longer."""
     parsed = parse_file_name(report.file)
     if report.cause is not Cause.DAMAGE or parsed is None or parsed.suffix != LOG_SUFFIX:
         return None
-    base_offset, size = int(parsed.base_offset), report.size_bytes
-    if base_offset not in sizes or base_offset == max(sizes):
+    segment = segments.get(parsed.base_offset)
+    if segment is None:
         return None
-    position, end = report.position, report.end_position
-    if not 0 <= position <= end <= sizes[base_offset] or end - position != size:
+    wound = Damage(
+        segment.base_offset, report.position, report.end_position, report.first_offset,
+        report.next_offset, report.fault,
+    )  # fmt: skip
+    is_possible = (
+        0 <= wound.position <= wound.end_position <= segment.size_bytes
+        and segment.base_offset <= wound.first_offset <= wound.next_offset
+        and report.copied_bytes == wound.size_bytes <= REMEMBERED_BYTES_MAX
+    )
+    if not is_possible:
         return None
-    if not base_offset <= report.first_offset <= report.next_offset:
-        return None
-    if report.copied_bytes != size or size > REMEMBERED_BYTES_MAX:
-        return None
-    if not size:
-        is_there = position == sizes[base_offset] and report.next_offset in sizes
+    if not wound.size_bytes:  # offsets that are missing at the file's end
+        is_there = wound.position == segment.size_bytes and wound.next_offset in ends
     else:
-        digest = hashlib.sha256()
-        for piece in pieces_of(disk, directory / log_file_name(base_offset), position, size):
-            digest.update(piece)
-        is_there = digest.hexdigest() == report.sha256
-    if not is_there:
-        return None
-    return Damage(base_offset, position, end, report.first_offset, report.next_offset, report.fault)
+        is_there = _has_bytes(segment, wound, report.sha256)
+    return wound if is_there else None
+
+
+def _has_bytes(segment: LogSegment, wound: Damage, sha256: str) -> bool:
+    """Whether the bad bytes are there still, and are not the beginning of a sound batch.
+
+    Those of a header that was torn off may be: what stands for it after a repair has its offset.
+    """
+    data = segment.records.read_exactly(wound.position, wound.size_bytes)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        return False
+    walk = SegmentWalk(segment.records, segment.base_offset, window_bytes=WINDOW_BYTES)
+    try:
+        return walk.check(wound.position).size_bytes <= wound.size_bytes
+    except CorruptMessageError:
+        return True
