@@ -41,6 +41,10 @@ THREADS_MAX: Final = 8
 
 GROUP_LOGS_MAX: Final = 256
 """The others are of the next group: each log takes some descriptors, and time on the loop."""
+GROUP_START_S: Final = 0.002
+"""Likewise, after so long: logs whose files have to be opened first take much more of it."""
+GROUP_CLOCK_LOGS: Final = 8
+"""Between two looks at the clock."""
 
 
 class _Group:
@@ -191,13 +195,18 @@ class Flusher:
     def _start_group(self) -> None:
         self._start_is_scheduled = False
         due = list(islice(self._due, GROUP_LOGS_MAX))
-        for log in due:
-            del self._due[log]
         if self.failure is not None:
+            for log in due:
+                del self._due[log]
             self._tell_idle()
             return
+        monotonic = self._clock.monotonic
+        deadline_s = monotonic() + GROUP_START_S
         tasks: list[tuple[PartitionLog, FlushTask]] = []
-        for log in due:
+        for number, log in enumerate(due, 1):
+            if not number % GROUP_CLOCK_LOGS and monotonic() > deadline_s:
+                break
+            self._due.pop(log, None)
             task = log.flush_task()
             if task is not None:
                 tasks.append((log, task))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.flusher import GROUP_LOGS_MAX, Flusher
+from broker.flusher import GROUP_CLOCK_LOGS, GROUP_LOGS_MAX, Flusher
 from broker.metrics import FlushMetrics
 from tests.support.flusher_bench import Bench, FakeLog
 from tests.support.manual_loop import ManualLoop
@@ -76,6 +76,28 @@ def test_given_more_logs_than_a_group_takes_when_flushed_then_the_next_group_tak
 
     assert bench.groups == [logs[:GROUP_LOGS_MAX], logs[GROUP_LOGS_MAX:]]
     assert (was_done, flushing.done()) == (False, True)
+
+
+def test_given_logs_that_take_their_time_when_a_group_starts_then_it_takes_few_of_them(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    """Files that have to be opened first: hundreds of them took a tenth of a second."""
+    logs = [bench.log() for _ in range(100)]
+    take = FakeLog.flush_task
+
+    def slow(log: FakeLog) -> Any:
+        bench.loop.clock.advance(ms=1)
+        return take(log)
+
+    monkeypatch.setattr(FakeLog, "flush_task", slow)
+    for log in logs:
+        log.append()
+    bench.disk.follow()
+
+    bench.loop.settle()
+
+    assert [each for group in bench.groups for each in group] == logs
+    assert max(map(len, bench.groups)) <= GROUP_CLOCK_LOGS
 
 
 def test_given_logs_with_nothing_to_flush_first_when_flushed_then_those_behind_are_too(

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from uuid import UUID
 
 import pytest
 
+from broker.clean_stop import flush_and_seal
+from broker.flusher import Flusher
+from broker.metrics import FlushMetrics
 from broker.steps import Steps, run_to_end
+from broker.storage.directory_closing import LOGS_CLOSED_PER_STEP
+from broker.storage.partition_log import PartitionLog
 from protocol.identifiers import TopicPartition
 from tests.support.log_storage import SMALL_SEGMENTS, LogStorage, batch
+from tests.support.manual_loop import InlineExecutor, ManualLoop
 
 LOGS = 60
 
@@ -56,12 +63,40 @@ def test_given_many_logs_when_prepared_and_flushed_then_closing_waits_for_no_dis
     waits, steps = run_counting_waits(storage, storage.directory.close_steps())
 
     assert waits == 0
-    assert steps > LOGS // 25, "the loop goes on in between"
+    assert steps > LOGS // LOGS_CLOSED_PER_STEP, "the loop goes on in between"
+    assert LOGS_CLOSED_PER_STEP <= 8, "a tenth of a millisecond each"
     storage.disk.crash()
     directory = storage.open()
     assert directory.summary.is_clean
     assert directory.summary.checked_bytes == 0
     assert {log.log_end_offset for log in directory.logs.values()} == {9}
+
+
+def test_given_many_logs_when_sealed_then_two_at_most_in_a_turn(monkeypatch):
+    """Each opens three files and makes one."""
+    storage, loop = storage_with_logs(), ManualLoop()
+    flusher = Flusher(
+        loop, loop.clock, InlineExecutor(), metrics=FlushMetrics(), on_fatal=pytest.fail
+    )
+    turns: list[int] = []
+    seal, turn = PartitionLog.prepare_close, [0]
+
+    def noted(log: PartitionLog) -> None:
+        turns.append(turn[0])
+        seal(log)
+
+    async def watched() -> None:
+        sealing = loop.create_task(flush_and_seal(flusher, [*storage.directory.logs.values()]))
+        while not sealing.done():
+            turn[0] += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(PartitionLog, "prepare_close", noted)
+    loop.run(watched())
+    loop.close()
+
+    assert len(turns) == LOGS + 1
+    assert max(turns.count(each) for each in turns) <= 2
 
 
 def test_given_logs_that_nobody_touched_when_closed_then_no_file_is_opened_for_it():
