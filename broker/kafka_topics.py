@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 
 from broker.storage.disk import Disk
-from broker.topic_settings import checked_settings
+from broker.topic_settings import SETTINGS, checked_settings
 from protocol.errors import BatchTruncatedError, InvalidConfigError, TidelogError
 from protocol.record_batch import check_batch, iterate_batches, iterate_records
 from protocol.stored.cluster_metadata import KafkaTopic, read_topics
@@ -66,6 +66,9 @@ def settings_to_adopt(topic: KafkaTopic | None) -> tuple[dict[str, str], list[st
     known: dict[str, str] = {}
     lost: list[str] = []
     for name, value in (KEEP_ALL | topic.settings).items():
+        if name not in SETTINGS:
+            lost.append(f"{name}={value}: Tidelog has no such setting")
+            continue
         try:
             known |= checked_settings({name: value})
         except InvalidConfigError as error:

@@ -86,7 +86,8 @@ def consume(
     r"""Write the messages of a topic to standard output.
 
     Messages of a partition come in the order of their offsets; several partitions come in turn.
-    Without --follow it ends at what was the end when it began. With json, a key or value that is
+    Without --follow it ends at what was the end when it began; with it, a broker that is away is
+    waited for, a minute or so. With json, a key or value that is
     not UTF-8 is written as base64, beside a field such as "value_encoding" that says so. In a
     template \t, \n and \0 are a tab, a newline and a zero byte.
 

@@ -31,7 +31,10 @@ def say(text: str) -> None:
 def confirm(question: str) -> bool:
     """Ask the person at the terminal; anything but a yes is a no, as is the end of the input."""
     typer.echo(f"{question} [y/N] ", nl=False, err=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):  # nobody is there; what follows begins a line of its own
+        typer.echo(err=True)
+    return answer.strip().lower() in ("y", "yes")
 
 
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
