@@ -115,6 +115,9 @@ class StorageConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Idempotent producers that a partition remembers, some 500 bytes each; for a further one,
     those that are idle longest are forgotten. If all have transactions open, it is refused with
     THROTTLING_QUOTA_EXCEEDED (89), which clients try again."""
+    producers_max: Annotated[int, count(ge=100)] = _ENGINE.producers_max
+    """Idempotent producers that all partitions remember together; for a further one, the partition
+    that remembers most forgets half of those that are idle there."""
     checkpoint_interval_ms: Annotated[int, duration(ge=10)] = _ENGINE.checkpoint_interval_ms
     """How often recovery points are written down. Shorter: less to check after a crash."""
     unflushed_bytes_max: Annotated[int, size(ge=MIB)] = _ENGINE.unflushed_bytes_max

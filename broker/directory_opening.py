@@ -21,6 +21,7 @@ from broker.data_directories import DataDirectories
 from broker.storage.index_cache import IndexCache
 from broker.storage.log_directory import LogDirectory
 from broker.storage.os_disk import OsDisk
+from broker.storage.producer_room import ProducerRoom
 from protocol.errors import StorageError
 from protocol.stored.file_names import META_PROPERTIES
 
@@ -66,6 +67,7 @@ class DirectoryOpening:
         self._cluster_id: str | None = None
         self._new: set[Path] = set()
         self._index_cache = IndexCache(options.index_cache_bytes)
+        self._producer_room = ProducerRoom(options.producers_max)
 
     async def open(self, paths: Sequence[Path], missing: Collection[int]) -> DataDirectories:
         """Open all directories but the missing ones; new ones are made.
@@ -114,6 +116,7 @@ class DirectoryOpening:
             cluster_id=self._cluster_id,
             topic_id_of=lambda topic: self._topic_ids.setdefault(topic, uuid4()),
             index_cache=self._index_cache,
+            producer_room=self._producer_room,
             load=False,
         )
         self._cluster_id = directory.properties.cluster_id

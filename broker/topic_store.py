@@ -96,6 +96,7 @@ class TopicStore:
             disk_reserve_bytes=storage.disk_reserve_bytes,
             producer_id_expiration_ms=storage.producer_id_expiration_ms,
             producers_per_partition_max=storage.producers_per_partition_max,
+            producers_max=storage.producers_max,
             checkpoint_interval_ms=storage.checkpoint_interval_ms,
             unflushed_bytes_max=storage.unflushed_bytes_max,
         )
@@ -303,6 +304,17 @@ class TopicStore:
         """
         await self._in_registry(self._registry.set_settings, name, settings)
         self.entries[name] = msgspec.structs.replace(self.entries[name], settings=settings)
+
+    async def take_producer_ids(self, count: int, first_min: int) -> int:
+        """Return the first of `count` producer ids that nobody was ever given, durably.
+
+        The first ones of all begin at `first_min`.
+
+        Raises:
+            StorageError: the disk refused; none is taken.
+        """
+        taking = partial(self._registry.take_producer_ids, count)
+        return await self._in_registry(taking, first_min)
 
     async def begin_delete(self, name: str) -> TopicEntry:
         """Decide, durably, that a topic goes: from here on a restart finishes its deletion.

@@ -11,6 +11,7 @@ from broker.storage.disk import Disk
 from broker.storage.file_handles import FileHandles
 from broker.storage.index_cache import IndexCache
 from broker.storage.log_config import LogConfig
+from broker.storage.producer_room import ProducerRoom
 from broker.storage.segment import LogSegment
 from broker.storage.storage_options import StorageOptions
 
@@ -24,7 +25,7 @@ class LogContext:
 
     __slots__ = (
         "bytes_since_checkpoint", "clock", "deleting", "disk", "handles", "index_cache",
-        "is_checkpoint_due", "options", "pause", "refused_appends", "touched",
+        "is_checkpoint_due", "options", "pause", "producer_room", "refused_appends", "touched",
     )  # fmt: skip
 
     def __init__(
@@ -35,12 +36,14 @@ class LogContext:
         *,
         handles: FileHandles,
         index_cache: IndexCache,
+        producer_room: ProducerRoom,
     ) -> None:
         self.disk = disk
         self.clock = clock
         self.options = options
         self.handles = handles
         self.index_cache = index_cache
+        self.producer_room = producer_room
         self.pause = ""
         """Why no log of the directory takes appends just now; empty: they do. See `DiskGuard`.
         What makes room or must be saved goes on: rolls, retention, checkpoints, a clean stop."""
@@ -65,9 +68,10 @@ class LogContext:
         options: StorageOptions,
         *,
         index_cache: IndexCache | None = None,
+        producer_room: ProducerRoom | None = None,
         observe_flush_seconds: Callable[[float], None] | None = None,
     ) -> LogContext:
-        """Make handles, and without `index_cache` an index cache, of the sizes in the options."""
+        """Make handles, and what is not given, of the sizes in the options."""
         handles = FileHandles(
             disk,
             options.open_files_max,
@@ -78,7 +82,12 @@ class LogContext:
         )
         if index_cache is None:
             index_cache = IndexCache(options.index_cache_bytes)
-        return cls(disk, clock, options, handles=handles, index_cache=index_cache)
+        if producer_room is None:
+            producer_room = ProducerRoom(options.producers_max)
+        return cls(
+            disk, clock, options,
+            handles=handles, index_cache=index_cache, producer_room=producer_room,
+        )  # fmt: skip
 
     def open_segment(
         self,

@@ -38,6 +38,7 @@ from broker.storage.log_loader import load_log
 from broker.storage.log_plan import LogPlan, RecoveredFacts
 from broker.storage.log_removal import removal_steps
 from broker.storage.partition_log import PartitionLog
+from broker.storage.producer_room import ProducerRoom
 from broker.storage.storage_options import StorageOptions
 from protocol.errors import DataDirectoryError, StorageError
 from protocol.identifiers import TopicPartition
@@ -102,6 +103,7 @@ class LogDirectory:
         cluster_id: str | None = None,
         topic_id_of: Callable[[str], UUID] | None = None,
         index_cache: IndexCache | None = None,
+        producer_room: ProducerRoom | None = None,
         observe_flush_seconds: Callable[[float], None] | None = None,
         create: bool = False,
         load: bool = True,
@@ -112,7 +114,7 @@ class LogDirectory:
             config_of: Gives the settings of a topic.
             cluster_id: None takes what the directory says, or makes one up.
             topic_id_of: Gives the id of a topic whose directories do not say; made up without it.
-            index_cache: Shared between directories; else of its own.
+            index_cache, producer_room: Shared between directories; else of its own.
             observe_flush_seconds: Is told how long each sync of a log file took.
             create: Make the directory if it is missing; else that is an error, for an empty
                 directory in the place of a disk that is not mounted must never pass for the data.
@@ -125,7 +127,7 @@ class LogDirectory:
         _make_if_missing(disk, path, create=create)
         context = LogContext.with_caches(
             disk, clock, options or StorageOptions(), index_cache=index_cache,
-            observe_flush_seconds=observe_flush_seconds,
+            producer_room=producer_room, observe_flush_seconds=observe_flush_seconds,
         )  # fmt: skip
         lock = disk.lock(path / LOCK_FILE)
         try:

@@ -97,6 +97,7 @@ class PartitionLog:
         """Why no append is accepted."""
         self.epochs = epochs
         self.producers = producers.state
+        context.producer_room.join(self.producers)
         """Idempotent producers and open transactions."""
         self.snapshots = producers.snapshots
         self._loaded_end_offset = log_end_offset
@@ -356,6 +357,7 @@ class PartitionLog:
     def _end(self, refusal: str) -> None:
         self.is_closed = True
         self.refusal = refusal
+        self._context.producer_room.leave(self.producers)
         self.unflushed.drop()
 
     def check_open(self) -> None:

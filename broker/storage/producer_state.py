@@ -12,6 +12,7 @@ transaction open. At most `producers_max` are known: one more, and the tenth of 
 batches are oldest is forgotten, as if expired, so a client that makes up ids costs no memory, and
 idle producers the recognition of a late repetition. Producers with open transactions stay; if
 there are none but those, a new producer is refused with THROTTLING_QUOTA_EXCEEDED, to be retried.
+All logs of a broker together are bounded as well (`producer_room`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import NamedTuple
 
 from broker.storage.append_origin import AppendOrigin
 from broker.storage.producer import BatchMetadata, Producer, sequence_after
+from broker.storage.producer_room import UNBOUNDED, ProducerRoom
 from broker.storage.storage_options import PRODUCERS_MAX
 from protocol.end_transaction_marker import EndTransactionMarker
 from protocol.errors import (
@@ -88,11 +90,12 @@ class ProducerState:
 
     __slots__ = (
         "first_unstable_offset", "has_transactions", "ongoing", "producers", "producers_max",
-        "unreplicated",
+        "room", "unreplicated",
     )  # fmt: skip
 
     def __init__(self, producers_max: int = PRODUCERS_MAX) -> None:
         self.producers_max = producers_max
+        self.room: ProducerRoom = UNBOUNDED
         self.producers: dict[int, Producer] = {}
         """By producer id."""
         self.ongoing: dict[int, int] = {}
@@ -151,28 +154,50 @@ class ProducerState:
             raise TooManyProducersError(
                 f"{self.producers_max} producers have transactions open in this partition"
             )
+        if self.room.is_full:
+            raise TooManyProducersError(
+                f"{self.room.producers_max} producers have transactions open in this broker"
+            )
 
     def apply(self, append: ProducerAppend, now_ms: int) -> None:
         """Take over what `check` found: the batches are written."""
         for producer_id, producer in append.producers.items():
             producer.heard_at_ms = now_ms
-            if producer_id not in self.producers:
-                self.make_room()
-            self.producers[producer_id] = producer
+            if producer_id in self.producers:
+                self.producers[producer_id] = producer
+            else:
+                self._add(producer)
         if append.completed or len(append.ongoing) != len(self.ongoing):
             self.has_transactions = True
             self.ongoing = append.ongoing
             self.unreplicated += append.completed
             self._recompute()
 
-    def make_room(self) -> None:
-        """Forget the tenth of all producers whose last batches are oldest, if there is no room."""
-        if len(self.producers) < self.producers_max:
+    def _add(self, producer: Producer) -> None:
+        """Remember one that is new; a tenth of those there are is forgotten if there is no room."""
+        if len(self.producers) >= self.producers_max:
+            self.forget_idle(max(1, self.producers_max // 10))
+        self.room.make_room()
+        self.producers[producer.producer_id] = producer
+        self.room.count += 1
+
+    @property
+    def idle_count(self) -> int:
+        """How many have no transaction open."""
+        return len(self.producers) - len(self.ongoing)
+
+    def forget_idle(self, count: int) -> None:
+        """Forget so many producers without a transaction, those whose last batches are oldest."""
+        if count <= 0:
             return
         idle = [each for each in self.producers.values() if each.txn_first_offset < 0]
         idle.sort(key=lambda each: each.last_offset)
-        for producer in idle[: max(1, self.producers_max // 10)]:
-            del self.producers[producer.producer_id]
+        self._forget([each.producer_id for each in idle[:count]])
+
+    def _forget(self, producer_ids: Sequence[int]) -> None:
+        for producer_id in producer_ids:
+            del self.producers[producer_id]
+        self.room.count -= len(producer_ids)
 
     # --- loading ------------------------------------------------------------------------------
 
@@ -180,6 +205,8 @@ class ProducerState:
         """Take a producer from a snapshot; call `loaded` after the last one."""
         if producer.coordinator_epoch >= 0 or producer.txn_first_offset >= 0:
             self.has_transactions = True
+        if producer.producer_id not in self.producers:
+            self.room.count += 1
         self.producers[producer.producer_id] = producer
 
     def loaded(self) -> None:
@@ -187,6 +214,7 @@ class ProducerState:
         open_ones = [each for each in self.producers.values() if each.txn_first_offset >= 0]
         open_ones.sort(key=lambda each: each.txn_first_offset)
         self.ongoing = {each.producer_id: each.txn_first_offset for each in open_ones}
+        self.forget_idle(len(self.producers) - self.producers_max)
         self._recompute()
 
     def replay(self, batch: ProducerBatch) -> CompletedTransaction | None:
@@ -197,8 +225,8 @@ class ProducerState:
         producer_id = batch.header.producer_id
         producer = self.producers.get(producer_id)
         if producer is None:
-            self.make_room()
-            producer = self.producers[producer_id] = Producer(producer_id)
+            producer = Producer(producer_id)
+            self._add(producer)
         completed = _take(producer, batch, self.ongoing)
         if completed is not None:
             self.unreplicated.append(completed)
@@ -208,6 +236,7 @@ class ProducerState:
 
     def clear(self) -> None:
         """Forget everything."""
+        self.room.count -= len(self.producers)
         self.producers.clear()
         self.ongoing = {}
         self.unreplicated = []
@@ -238,8 +267,7 @@ class ProducerState:
             for each in self.producers.values()
             if each.txn_first_offset < 0 and now_ms - each.heard_at_ms >= expiration_ms
         ]
-        for producer_id in gone:
-            del self.producers[producer_id]
+        self._forget(gone)
         return len(gone)
 
     # --- for the cleaner ----------------------------------------------------------------------

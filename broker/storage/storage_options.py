@@ -11,6 +11,7 @@ from broker.storage.file_handles import MAPPED_FILES_MAX, OPEN_FILES_MAX
 
 MIB: Final = 1024 * 1024
 PRODUCERS_MAX: Final = 10_000
+PRODUCERS_IN_ALL_MAX: Final = 200_000
 
 
 class StorageOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +34,8 @@ class StorageOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A producer not heard from for so long is forgotten, unless it has a transaction open."""
     producers_per_partition_max: int = PRODUCERS_MAX
     """How many producers a log knows; beyond it those idle longest are forgotten."""
+    producers_max: int = PRODUCERS_IN_ALL_MAX
+    """How many producers all logs know together; see `producer_room`."""
     checkpoint_interval_ms: int = 1_000
     """How often recovery points are checkpointed and the durable offsets synced."""
     unflushed_bytes_max: int = 64 * MIB
