@@ -21,6 +21,7 @@ from uuid import uuid4
 import msgspec
 import structlog
 
+from broker.collector import Collector
 from broker.data_directories import (
     DataDirectories,
     check_first_directory,
@@ -108,6 +109,7 @@ class TopicStore:
         self.directories = DataDirectories((), ())
         self._open_registry: TopicRegistry | None = None
         self._recovery = recovery
+        self._collector = Collector()
         self.on_failed_sync: Callable[[OSError], object] = lambda error: None
         """Is told of a sync of the registry that failed: final."""
 
@@ -289,7 +291,8 @@ class TopicStore:
         numbers = range(entry.partition_count)
         creation = self._logs.create_steps(entry, self.config_of(entry.name), numbers)
         try:
-            logs = await self._run(creation)
+            with self._collector.making(entry.partition_count):
+                logs = await self._run(creation)
         except (StorageError, TopicAlreadyExistsError):
             await self._run(self._logs.removing_leftovers(entry))
             await self.finish_delete(await self.begin_delete(entry.name))
@@ -332,6 +335,7 @@ class TopicStore:
             StorageError: the disk refused: the name is not free, and the next start finishes this.
         """
         remember = await self._run(self._logs.delete_steps(entry))
+        self._collector.deleted(entry.partition_count)
         finish = partial(self._registry.finish_delete, remember=remember)
         await self._in_registry(finish, entry.name)
 
