@@ -127,6 +127,7 @@ class PartitionManager:
         self.partitions_by_topic = self._table.by_topic
         self.writable_partitions_by_topic = self._table.writable_by_topic
         self.topic_names_by_id = self._table.names_by_id
+        self.largest_producer_id = self._table.largest_producer_id
         self.partition_of = self._table.partition
         self.writable_partition = self._table.writable_partition
         self.check_writable = self._table.check_writable

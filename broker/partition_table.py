@@ -70,6 +70,11 @@ class PartitionTable:
                 if partition is not None:
                     yield partition
 
+    def largest_producer_id(self) -> int:
+        """Return the largest id of an idempotent producer that a log knows, -1 if there is none."""
+        known = (partition.log.producers.producers for partition in self)
+        return max((max(each, default=-1) for each in known), default=-1)
+
     def partition(self, topic: bytes, number: int) -> Partition:
         """Return a partition to read from.
 

@@ -32,7 +32,7 @@ from protocol.errors import (
 FILE_NAME: Final = "tidelog-registry.sqlite"
 """The name of the file in the first data directory; Kafka ignores plain files there."""
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Kept in `PRAGMA user_version`; a newer one is refused, an older one is migrated step by step."""
 
 IN_MEMORY: Final = Path(":memory:")
@@ -61,6 +61,11 @@ CREATE TABLE data_directories (
     path TEXT PRIMARY KEY NOT NULL
 ) WITHOUT ROWID;
 """
+
+_MIGRATIONS: Final = {
+    1: "CREATE TABLE producer_ids (next_id INTEGER NOT NULL); INSERT INTO producer_ids VALUES (0);",
+}
+"""By the version that each of them leads out of."""
 
 
 class TopicEntry(msgspec.Struct, frozen=True):
@@ -139,6 +144,18 @@ class TopicRegistry:
                 "INSERT OR IGNORE INTO data_directories (path) VALUES (?)",
                 [(path,) for path in paths],
             )
+
+    def take_producer_ids(self, count: int, first_min: int) -> int:
+        """Return the first of `count` producer ids in a row that nobody was ever given.
+
+        Args:
+            first_min: Where the first ones of all begin.
+        """
+        with self._transaction() as connection:
+            (next_id,) = connection.execute("SELECT next_id FROM producer_ids").fetchone()
+            first = int(next_id) or first_min
+            connection.execute("UPDATE producer_ids SET next_id = ?", (first + count,))
+        return first
 
     def create(self, entry: TopicEntry) -> None:
         """Add a topic.
@@ -251,10 +268,13 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             f"the topic registry {path} has schema {version}; this version of Tidelog knows up to "
             f"{SCHEMA_VERSION}: start the newer version that wrote it"
         )
-    if version == 0:
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-        )
+    if version == SCHEMA_VERSION:
+        return
+    changes = [_MIGRATIONS[old] for old in range(max(version, 1), SCHEMA_VERSION)]
+    script = "\n".join(changes if version else [_SCHEMA, *changes])
+    connection.executescript(
+        f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+    )
 
 
 def _insert_settings(
