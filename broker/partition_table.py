@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from broker.partition import Partition
 
 INTERNAL_PREFIX: Final = b"__"
+INVENTED_IDS_FROM: Final = 2**62
 
 
 def is_internal(topic: str | bytes) -> bool:
@@ -71,9 +72,13 @@ class PartitionTable:
                     yield partition
 
     def largest_producer_id(self) -> int:
-        """Return the largest id of an idempotent producer that a log knows, -1 if there is none."""
+        """Return the largest id of an idempotent producer that a log knows, -1 if there is none.
+
+        Ids that no broker can have come to by counting are a client's invention and left out.
+        """
         known = (partition.log.producers.producers for partition in self)
-        return max((max(each, default=-1) for each in known), default=-1)
+        credible = (id_ for each in known for id_ in each if id_ < INVENTED_IDS_FROM)
+        return max(credible, default=-1)
 
     def partition(self, topic: bytes, number: int) -> Partition:
         """Return a partition to read from.

@@ -11,13 +11,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from protocol.errors import StorageError
-
 if TYPE_CHECKING:
     from broker.topic_store import TopicStore
 
 BLOCK: Final = 1_000
-PRODUCER_ID_MAX: Final = 2**63 - 1
 
 
 class ProducerIds:
@@ -40,8 +37,6 @@ class ProducerIds:
         async with self._taking:
             if self._next == self._end:
                 first_min = self._largest_in_use() + 1
-                if first_min > PRODUCER_ID_MAX - BLOCK:
-                    raise StorageError("there are no producer ids left")
                 self._next = await self._store.take_producer_ids(BLOCK, first_min)
                 self._end = self._next + BLOCK
             producer_id = self._next
