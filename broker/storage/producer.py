@@ -91,12 +91,16 @@ class Producer:
 
     def end_transaction(self, epoch: int, coordinator_epoch: int, timestamp: int) -> None:
         """Take note of a marker."""
+        self.take_epoch(epoch, timestamp)
+        self.coordinator_epoch = coordinator_epoch
+        self.txn_first_offset = UNKNOWN_OFFSET
+
+    def take_epoch(self, epoch: int, timestamp: int) -> None:
+        """Take note of a marker of which nothing is left but its epoch."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
             self.next_sequence = 0
-        self.coordinator_epoch = coordinator_epoch
-        self.txn_first_offset = UNKNOWN_OFFSET
         self.last_timestamp = timestamp
 
     def duplicate_of(

@@ -290,7 +290,7 @@ class _Loader:
         marker = None
         if header.is_control:
             marker = marker_at(segment, position, header)
-            if marker is None:
+            if marker is None and header.record_count:
                 return None
         batch = ProducerBatch(header, header.base_offset, marker, header.max_timestamp)
         return self.state.replay(batch)

@@ -336,6 +336,8 @@ def _take(
             producer.txn_first_offset = ongoing[producer_id] = base_offset
         return None
     if marker is None:
+        if not header.record_count:  # the cleaner has left it for the epoch, which still fences
+            producer.take_epoch(epoch, max_timestamp)
         return None
     first_offset = producer.txn_first_offset
     producer.end_transaction(epoch, marker.coordinator_epoch, marker.timestamp)

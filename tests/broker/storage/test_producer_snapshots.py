@@ -6,8 +6,20 @@ from random import Random
 
 import pytest
 
+from broker.storage.append_origin import AppendOrigin
 from broker.storage.log_config import LogConfig
+from protocol.checksum import crc32c
+from protocol.errors import InvalidProducerEpochError
 from protocol.identifiers import TopicPartition
+from protocol.record_batch_header import (
+    ATTRIBUTES_POSITION,
+    CRC,
+    CRC_POSITION,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    parse_header,
+)
 from protocol.stored import producer_snapshot
 from protocol.stored.producer_snapshot import ProducerEntry
 from tests.support.log_storage import ROOT, TOPIC_ID, LogStorage
@@ -15,6 +27,7 @@ from tests.support.producers import (
     committed_offsets,
     end_transaction,
     known,
+    marker_batch,
     producer_batch,
     send,
     send_in_transaction,
@@ -235,3 +248,34 @@ def test_given_a_cut_when_appended_again_then_no_old_snapshot_tells_of_what_was_
 
     assert known(storage.log) == expected
     assert storage.log.producers.producers[70].next_sequence == 40
+
+
+def emptied(batch: memoryview) -> memoryview:
+    """The same batch without its records."""
+    length = HEADER_BYTES - LOG_OVERHEAD_BYTES
+    header = parse_header(batch)._replace(batch_length=length, record_count=0)
+    data = bytearray(HEADER.pack(*header))
+    CRC.pack_into(data, CRC_POSITION, crc32c(data[ATTRIBUTES_POSITION:]))
+    return memoryview(data)
+
+
+@pytest.mark.parametrize("has_snapshots", [True, False])
+def test_given_a_marker_that_the_cleaner_has_emptied_when_started_then_its_epoch_still_fences(
+    has_snapshots,
+):
+    """What it was left for. (Kafka passes over it, and knows the epoch from a snapshot only.)"""
+    storage = LogStorage()
+    storage.log.append(
+        emptied(marker_batch(7, commit=True, epoch=3)), origin=AppendOrigin.REPLICATION
+    )
+    storage.flush()
+    storage.directory.close()
+    for name in storage.names() if not has_snapshots else ():
+        if name.endswith(".snapshot"):
+            storage.disk.unlink(storage.path / name)
+
+    log = storage.restarted()
+
+    with pytest.raises(InvalidProducerEpochError):
+        send(log, 7, 0, epoch=2)
+    assert not send(log, 7, 0, epoch=4).is_duplicate
