@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -26,7 +27,11 @@ REQUESTS_UNDER_WAY: Final = 8
 CORRUPT_MESSAGE: Final = 2
 CLEANER_WAIT_S: Final = 20.0
 PAUSE_S: Final = 0.008
-"""Between two requests, so that what there is can be read again after each of many rounds."""
+"""At least so long between two requests, so that what there is can be read again after each of many
+rounds; the end of the round is not waited for."""
+LOAD_WAIT_S: Final = 60.0
+LAST_RECORDS_MAX: Final = 100
+"""So many are acknowledged at most after the cleaner was seen at work."""
 
 TOPICS: Final = {
     "kept": {"segment.bytes": "20000"},
@@ -116,12 +121,45 @@ class DaemonView:
         return offsets[0] if offsets else None
 
 
+class Progress:
+    """What the producers of a round have got acknowledged, for who waits for it."""
+
+    def __init__(self) -> None:
+        self.acknowledged = 0
+        self.is_over = False
+        self._changed = threading.Condition()
+
+    def note(self, count: int) -> None:
+        with self._changed:
+            self.acknowledged += count
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """The round is over, or a thread of it has ended: nobody need wait any more."""
+        with self._changed:
+            self.is_over = True
+            self._changed.notify_all()
+
+    def pause(self, seconds: float) -> None:
+        """Return after so long, or at the round's end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.is_over, seconds)
+
+    def wait_until(self, is_reached: Callable[[], bool], seconds: float) -> bool:
+        """Return whether it was reached; asked at each acknowledgement."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.is_over or is_reached(), seconds)
+            return is_reached()
+
+
 class Producer(threading.Thread):
     """Produces to one topic with acks=all, some requests ahead of their answers, until it ends."""
 
-    def __init__(self, address: str, topic: str, oracle: Oracle, seed: int) -> None:
+    def __init__(
+        self, address: str, topic: str, oracle: Oracle, seed: int, progress: Progress
+    ) -> None:
         super().__init__(daemon=True)
-        self.acknowledged = 0
+        self._progress = progress
         self.fault: BaseException | None = None
         self._wire, self._topic, self._oracle = NativeWire(address), topic, oracle
         self._random = Random(seed)
@@ -132,13 +170,14 @@ class Producer(threading.Thread):
             try:
                 while True:
                     self._send()
-                    time.sleep(PAUSE_S)
+                    self._progress.pause(PAUSE_S)
                     if len(self._under_way) >= REQUESTS_UNDER_WAY:
                         self._take()
             except OSError:
                 pass
             except BaseException as error:
                 self.fault = error
+            self._progress.end()
             try:
                 while self._under_way:  # what was answered before the end counts, too
                     self._take()
@@ -162,9 +201,10 @@ class Producer(threading.Thread):
     def _take(self) -> None:
         answer = self._wire.receive_produced()
         assert answer.error == 0, answer
-        for offset, message in enumerate(self._under_way.popleft(), answer.base_offset):
+        messages = self._under_way.popleft()
+        for offset, message in enumerate(messages, answer.base_offset):
             self._oracle.promises(offset, message)
-            self.acknowledged += 1
+        self._progress.note(len(messages))
 
 
 class Reader(threading.Thread):
@@ -214,33 +254,37 @@ class KilledDaemon:
     def __exit__(self, *error: object) -> None:
         self.broker.__exit__(*error)
 
-    def round(self, load_s: float, *, until_cleaning: bool = False) -> None:
+    def round(self, records: int, *, until_cleaning: bool = False) -> None:
         """Load it, delete some records meanwhile, kill it, start it, check every promise.
 
         Args:
-            until_cleaning: Before the last moments of it, wait until the cleaner writes.
+            records: So many are acknowledged, then it is killed.
+            until_cleaning: Before the last of them, wait until the cleaner writes.
         """
         seed = self._random.randrange(1 << 30)
-        address = self.broker.address
+        address, progress = self.broker.address, Progress()
         producers = [
-            Producer(address, topic, oracle, seed) for topic, oracle in self.oracles.items()
+            Producer(address, topic, oracle, seed, progress)
+            for topic, oracle in self.oracles.items()
         ]
         reader = Reader(address, list(TOPICS))
         for thread in (*producers, reader):
             thread.start()
-        time.sleep(load_s / 2)
+        progress.wait_until(lambda: progress.acknowledged >= records // 2, LOAD_WAIT_S)
         self._delete_records()
         if until_cleaning:
-            self.cleanings += self._cleaner_writes()
-            load_s = self._random.uniform(0, 0.1)
-        time.sleep(load_s / 2)
+            self.cleanings += progress.wait_until(self._cleaner_writes, CLEANER_WAIT_S)
+            records = progress.acknowledged + self._random.randrange(LAST_RECORDS_MAX)
+        is_loaded = progress.wait_until(lambda: progress.acknowledged >= records, LOAD_WAIT_S)
         self.broker.kill()
+        progress.end()
         for thread in (*producers, reader):
             thread.join(30)
             assert not thread.is_alive()
             if thread.fault is not None:
                 raise thread.fault
-        self.acknowledged += sum(each.acknowledged for each in producers)
+        assert is_loaded, "the producers were held up"
+        self.acknowledged += progress.acknowledged
         for topic, seen in reader.seen.items():
             self.seen += len(seen)
             for offset, message in seen.items():
@@ -249,14 +293,9 @@ class KilledDaemon:
         self.check()
 
     def _cleaner_writes(self) -> bool:
-        """Wait until the cleaner, whose process takes a second to start, has a file under way."""
+        """Whether the cleaner, whose process takes a second to start, has a file under way."""
         directory = self.broker.data_directory / "keyed-0"
-        deadline = time.monotonic() + CLEANER_WAIT_S
-        while time.monotonic() < deadline:
-            if any(each.name.endswith((".cleaned", ".swap")) for each in os.scandir(directory)):
-                return True
-            time.sleep(0.002)
-        return False
+        return any(each.name.endswith((".cleaned", ".swap")) for each in os.scandir(directory))
 
     def _delete_records(self) -> None:
         """Move the log start of one topic to near what is there; the answer is a promise."""

@@ -4,6 +4,7 @@ import json
 import resource
 import shlex
 import socket
+import subprocess
 import sys
 import time
 import urllib.error
@@ -20,6 +21,7 @@ from tests.support.raw_client import RawClient
 REFUSED = ErrorCode.KAFKA_STORAGE_ERROR
 CLEAN_MARKER = ".kafka_cleanshutdown"
 WAIT_S = 30
+LOOK_S = 0.02
 
 
 @pytest.fixture
@@ -38,12 +40,16 @@ def readiness(daemon):
         return error.code, json.load(error)
 
 
-def wait_until(condition, what):
-    """Wait for something outside that sends no word; asked often enough to cost nothing."""
+def wait_until(daemon, condition, what):
+    """Wait for something that sends no word, or for the end of the daemon, which is a failure."""
     deadline = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < deadline, what
-        time.sleep(0.02)
+        try:
+            daemon.process.wait(LOOK_S)
+        except subprocess.TimeoutExpired:
+            continue
+        raise AssertionError(f"{what}: {daemon.log_file.read_text()}")
 
 
 def produced_until_refused(client, topic, value):
@@ -92,7 +98,7 @@ def test_given_a_disk_that_is_full_when_there_is_space_again_then_everything_goe
             client.produce("new", b"x")  # neither is there room for a topic, perhaps
 
             filler.unlink()
-            wait_until(lambda: client.produce("logs", b"again").error == 0, "no room again")
+            wait_until(daemon, lambda: client.produce("logs", b"again").error == 0, "no room again")
             after = fetched(client, "logs")
 
         assert len(kept) > 10
@@ -115,12 +121,14 @@ def test_given_a_disk_that_is_nearly_full_when_it_has_room_then_producing_resume
             client.produce("logs", b"before")
             filler = mounts.see(data / "filler")
             filler.write_bytes(bytes(37 * 1024 * 1024))
-            wait_until(lambda: client.produce("logs", b"x" * 9).error == REFUSED, "not paused")
+            wait_until(
+                daemon, lambda: client.produce("logs", b"x" * 9).error == REFUSED, "not paused"
+            )
             before = fetched(client, "logs")
             status, body = readiness(daemon)
 
             filler.unlink()
-            wait_until(lambda: client.produce("logs", b"after").error == 0, "not resumed")
+            wait_until(daemon, lambda: client.produce("logs", b"after").error == 0, "not resumed")
 
             assert fetched(client, "logs") == [*before, b"after"]
         assert status == 200
@@ -183,7 +191,9 @@ def test_given_a_directory_that_is_unmounted_when_used_then_the_other_one_goes_o
             assert mounts.see(away / "second-0").is_dir()
 
             mounts.run(f"umount -l {shlex.quote(str(away))}")
-            wait_until(lambda: client.produce("second", b"y").error == REFUSED, "not noticed")
+            wait_until(
+                daemon, lambda: client.produce("second", b"y").error == REFUSED, "not noticed"
+            )
 
             assert client.produce("first", b"y").error == 0
             assert client.produce("third", b"z").error == 0
@@ -227,6 +237,7 @@ def test_given_no_descriptors_left_when_clients_come_then_they_wait_and_the_rest
                 socket.create_connection(("127.0.0.1", bound["native_port"])) for _ in range(80)
             ]
             wait_until(
+                daemon,
                 lambda: "no new connections are accepted for the time being" in messages(daemon),
                 "accepting goes on",
             )
@@ -234,8 +245,10 @@ def test_given_no_descriptors_left_when_clients_come_then_they_wait_and_the_rest
             cpu_s = cpu_seconds(pid)
             for number in range(20):
                 assert client.produce(f"new-{number}", b"x").error == 0, "files can be opened"
-            waited_s = 1.0
-            time.sleep(waited_s)
+            before_s = time.monotonic()
+            assert client.fetch("logs", 1, max_wait_ms=1_000) == (0, [])  # it waits for a second
+            waited_s = time.monotonic() - before_s
+            assert waited_s > 0.9
             assert cpu_seconds(pid) - cpu_s < 0.8 * waited_s, "it spins"
 
             resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
