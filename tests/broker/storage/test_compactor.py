@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from broker.storage.batch_filter import LastRecord
 from broker.storage.compactor import clean_log
 from broker.storage.offset_map import SLOT_BYTES
 from protocol.end_transaction_marker import EndTransactionMarker, build_marker_batch
+from protocol.record_batch import iterate_records
 from protocol.record_batch_builder import build_batch
-from protocol.stored.file_names import log_file_name
+from protocol.stored import transaction_index
+from protocol.stored.file_names import log_file_name, transaction_index_file_name
 from protocol.stored.transaction_index import AbortedTransaction
 from tests.support.cleaning import NOW_MS, SealedSegments
 
@@ -157,3 +160,87 @@ def test_given_a_marker_of_nothing_when_cleaned_again_then_it_stays_until_its_ho
     assert markers_after(5_000) == [1]  # of nothing, from here on
     assert markers_after(999) == [1]
     assert markers_after(1) == []
+
+
+def test_given_a_transaction_that_is_aborted_behind_what_is_cleaned_when_cleaned_then_it_counts():
+    """Its marker, and the index that tells of it, are in a segment that is left alone."""
+    segments = SealedSegments(2)
+    segments.write([record(0, b"k", b"old"), transactional(1, b"k", b"new", 0)], 0)
+    job = segments.job(later_base_offsets=(2,))
+    segments.write([marker(2, is_commit=False)], 2, [AbortedTransaction(7, 1, 2, 3)])
+
+    result = clean_log(job, segments.disk, segments.clock)
+
+    assert result.stats.counts.records_kept == 1
+    data = segments.disk.read_file(segments.path / (log_file_name(0) + ".cleaned"))
+    assert [each.value for each in iterate_records(data, 0)] == [b"old"]
+
+
+def test_given_the_last_batch_before_what_is_left_alone_when_all_of_it_goes_then_it_stays_empty():
+    """A segment that ended earlier would seem to lack its last records."""
+    segments = SealedSegments(3)
+    segments.write([record(0, b"a", b"1"), record(1, b"b", b"2"), record(2, None, b"3")], 0)
+
+    segments.clean_all()
+
+    assert [each.header.last_offset for each in segments.batches()] == [0, 1, 2]
+    assert segments.batches()[-1].header.record_count == 0
+
+
+def test_given_a_marker_that_alone_tells_an_epoch_when_its_time_is_over_then_it_stays_empty():
+    """The producer's batches are gone; without it an older epoch would not be fenced any more."""
+    segments = SealedSegments(2)
+    segments.write([marker(0, is_commit=True), record(1, b"k", b"v")], 0)
+    settings = {"last_records": {7: LastRecord(-1, 0)}}
+    segments.clean(**settings)
+    segments.clock.advance(ms=5_000)
+
+    for _ in range(2):
+        segments.cleaned_offset = 0
+        segments.clean(**settings)
+        first = segments.batches()[0].header
+        assert (first.base_offset, first.producer_id, first.record_count) == (0, 7, 0)
+        assert first.is_control
+
+    segments.cleaned_offset = 0
+    segments.clean(last_records={7: LastRecord(-1, 1)})
+    assert [each.header.base_offset for each in segments.batches()] == [1]
+
+
+def test_given_a_batch_that_loses_its_newest_record_when_cleaned_then_its_largest_time_is_lower():
+    """Retention, and look-ups by time, go by it."""
+    segments = SealedSegments(3)
+    batch = build_batch(
+        [(0, NOW_MS - 5, b"a", b"1"), (1, NOW_MS, b"b", b"1")], base_offset=0
+    )  # fmt: skip
+    segments.write([batch, record(2, b"b", b"2")], 0)
+
+    segments.clean_all()
+
+    assert [each.header.max_timestamp for each in segments.batches()] == [NOW_MS - 5, NOW_MS]
+
+
+def test_given_an_abort_marker_that_stays_when_cleaned_then_the_index_tells_of_it():
+    segments = SealedSegments(4)
+    entry = AbortedTransaction(7, 1, 2, 3)
+    batches = [record(0, b"k", b"old"), transactional(1, b"k", b"new", 0)]
+    segments.write([*batches, marker(2, is_commit=False), record(3, b"l", b"v")], 0, [entry])
+
+    segments.clean_all()
+
+    index = segments.disk.read_file(segments.path / transaction_index_file_name(0))
+    assert transaction_index.decode(index) == [entry]
+
+
+def test_given_segments_of_an_age_when_they_become_one_then_it_is_as_old_as_the_newest():
+    """Records without a timestamp, or with one from the future, age by it."""
+    segments = SealedSegments(20)
+    for base in (0, 10):
+        segments.write([record(base + n, b"%d" % n, b"v") for n in range(10)], base)
+        segments.clock.advance(ms=60_000)
+
+    segments.clean_all()
+
+    assert segments.base_offsets == [0]
+    path = segments.path / log_file_name(0)
+    assert segments.disk.modification_time_ms(path) == NOW_MS + 60_000
