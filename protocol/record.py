@@ -25,6 +25,8 @@ from protocol.varint import raw_varint, raw_varlong
 
 __all__ = [
     "NULL",
+    "T_MAX",
+    "T_MIN",
     "Headers",
     "Record",
     "decode_headers",

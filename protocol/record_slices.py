@@ -9,19 +9,14 @@ anew (`moved_record`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from protocol.errors import BatchCorruptError
 from protocol.identifiers import NO_TIMESTAMP
+from protocol.record import NULL, T_MAX, T_MIN, record_error, refuse_length
 from protocol.record_batch_header import BatchHeader
 from protocol.varint import encode_varint, encode_varlong, raw_varint, raw_varlong
 
 __all__ = ["RecordSlice", "moved_record", "slice_records"]
-
-NULL: Final = 1
-"""Length -1, zig-zag."""
-T_MIN: Final = -(2**63)
-T_MAX: Final = 2**63 - 1
 
 RecordSlice: TypeAlias = tuple[int, int, int, int, bytes | None, bool]
 """start, end, timestamp (of its own, whatever the batch's type), offset delta, key, has a value."""
@@ -62,9 +57,7 @@ def slice_records(
                 raw, position = raw_varint(data, position)
             key: bytes | None = data[position + 1 : (position := position + 1 + (raw >> 1))]
             if raw & 1:
-                if raw != NULL:
-                    raise ValueError("its key has a negative length")
-                key = None
+                key = None if raw == NULL else refuse_length(raw)
             has_value = data[position] != NULL
             if position >= record_end:
                 raise ValueError("its fields do not add up to its length")
@@ -73,9 +66,7 @@ def slice_records(
         if position != end:
             raise ValueError("bytes follow it, the last one of the batch")
     except (IndexError, ValueError) as error:
-        reason = "it runs past the batch" if isinstance(error, IndexError) else str(error)
-        text = f"the record after offset {header[0] + previous}: {reason}"
-        raise BatchCorruptError(batch_position, text) from None
+        raise record_error(error, batch_position, header[0] + previous) from None
 
 
 def moved_record(data: bytes, start: int, end: int, timestamp_delta: int) -> bytes:
