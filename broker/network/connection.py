@@ -25,6 +25,7 @@ from broker.network.answers import Answer, FrameHandler
 from broker.network.frame_deadline import FrameDeadline
 from broker.network.large_frame import LargeFrame
 from broker.network.limits import Admission, ClosedConnections
+from broker.network.lost_reason import lost_reason
 from broker.network.next_read import NextRead
 from broker.network.quota import RequestQuota
 from broker.network.receive_buffer import RECEIVE_BYTES, SharedReceiveBuffer
@@ -41,8 +42,7 @@ SCARCE_READ_BYTES: Final = 4 * 1024
 TURN_S: Final = 0.004
 """What one client's requests may take of one turn of the loop: the others are never held up longer
 than a few milliseconds. A full read of tiny ones takes it all."""
-FRAMES_UNTIMED: Final = 8
-"""So many frames are handled between two looks at the clock."""
+FRAMES_UNTIMED: Final = 8  # frames that are handled between two looks at the clock
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -124,7 +124,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._admitted:
             self._admission.leave(self.address)
-        self._counters.connection_closed(self.close_reason or ("error" if exc else "client"))
+        self._counters.connection_closed(self.close_reason or lost_reason(exc, self.peer))
         self._admission.buffers.forget(self._memory_came_back)
         if self._large is not None:
             self._large.give_back()
