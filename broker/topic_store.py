@@ -48,7 +48,7 @@ from protocol.errors import (
 
 if TYPE_CHECKING:
     from broker.clock import Clock
-    from broker.config import Config
+    from broker.config import Config, StorageConfig
     from broker.start_recovery import StartRecovery
     from broker.storage.disk import Disk
     from broker.storage.partition_log import PartitionLog
@@ -86,26 +86,12 @@ class TopicStore:
         self.paths = [Path(path).absolute() for path in storage.data_dirs]
         self._allow_missing = {Path(path).absolute() for path in config.daemon.allow_missing_dirs}
         self._registry_path = registry_path or self.paths[0] / FILE_NAME
-        fitting = partial(files_fitting, directory_count=len(self.paths))
-        self._options = StorageOptions(
-            open_files_max=fitting(IDLE_FILES_PART, wanted=storage.open_files_max),
-            pinned_files_max=fitting(PINNED_FILES_PART),
-            mapped_files_max=fitting(IDLE_FILES_PART, wanted=storage.mapped_files_max),
-            map_files=maps_files,
-            index_cache_bytes=storage.index_cache_bytes,
-            retention_check_ms=storage.retention_check_ms,
-            disk_reserve_bytes=storage.disk_reserve_bytes,
-            producer_id_expiration_ms=storage.producer_id_expiration_ms,
-            producers_per_partition_max=storage.producers_per_partition_max,
-            producers_max=storage.producers_max,
-            checkpoint_interval_ms=storage.checkpoint_interval_ms,
-            unflushed_bytes_max=storage.unflushed_bytes_max,
-        )
+        self._options = _storage_options(storage, len(self.paths), maps_files=maps_files)
         self.defaults = config.topics.log_config()
         """Settings of topics that do not set their own."""
         self.entries: dict[str, TopicEntry] = {}
-        self._adoptable: dict[str, dict[str, str]] = {}  # settings that Kafka's controller knew
         """Every topic that exists, by name."""
+        self._adoptable: dict[str, dict[str, str]] = {}  # settings that Kafka's controller knew
         self.directories = DataDirectories((), ())
         self._open_registry: TopicRegistry | None = None
         self._recovery = recovery
@@ -351,3 +337,23 @@ class TopicStore:
             if is_failed_sync(error):
                 self.on_failed_sync(OSError(errno.EIO, f"the topic registry failed: {error}"))
             raise StorageError(f"the topic registry failed: {error}") from error
+
+
+def _storage_options(
+    storage: StorageConfig, directory_count: int, *, maps_files: bool
+) -> StorageOptions:
+    fitting = partial(files_fitting, directory_count=directory_count)
+    return StorageOptions(
+        open_files_max=fitting(IDLE_FILES_PART, wanted=storage.open_files_max),
+        pinned_files_max=fitting(PINNED_FILES_PART),
+        mapped_files_max=fitting(IDLE_FILES_PART, wanted=storage.mapped_files_max),
+        map_files=maps_files,
+        index_cache_bytes=storage.index_cache_bytes,
+        retention_check_ms=storage.retention_check_ms,
+        disk_reserve_bytes=storage.disk_reserve_bytes,
+        producer_id_expiration_ms=storage.producer_id_expiration_ms,
+        producers_per_partition_max=storage.producers_per_partition_max,
+        producers_max=storage.producers_max,
+        checkpoint_interval_ms=storage.checkpoint_interval_ms,
+        unflushed_bytes_max=storage.unflushed_bytes_max,
+    )

@@ -168,8 +168,7 @@ def to_simple_set(
             one, the answer ends there, and the next fetch meets the error.
     """
     writer = SimpleSetWriter(message_format, bytes_max, min_one=min_one)
-    budget = _Budget()
-    next_offset = offset
+    budget, next_offset = _Budget(), offset
     try:
         while slices := (yield from _read_checked(read, next_offset)).slices:
             read_from = next_offset

@@ -111,7 +111,6 @@ class LogDirectory:
         """Lock the directory and load every log in it; on return all that they hold is durable.
 
         Args:
-            config_of: Gives the settings of a topic.
             cluster_id: None takes what the directory says, or makes one up.
             topic_id_of: Gives the id of a topic whose directories do not say; made up without it.
             index_cache, producer_room: Shared between directories; else of its own.

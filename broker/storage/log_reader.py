@@ -84,11 +84,10 @@ class LogReader:
         self, offset: int, max_bytes: int, end: LogOffsetMetadata, min_one: bool, at_once: bool
     ) -> FetchData:
         """Read on over segment borders, until `max_bytes`, the limit or damage."""
-        log = self._log
-        segments = log.segments
+        segments = self._log.segments
         slices: list[FileSlice] = []
         size_bytes = 0
-        found: LogOffsetMetadata | None = None
+        found: LogOffsetMetadata | None = None  # so it stays where all up to `end` was compacted
         segment = segments.floor(offset)
         while segment is not None and segment.base_offset <= end.segment_base_offset:
             is_last = segment.base_offset == end.segment_base_offset
@@ -116,12 +115,11 @@ class LogReader:
                 part = None  # the way to what follows leads into the wound
             if part is not None:
                 metadata, piece = part
+                found = metadata if found is None else found
                 if piece is None:
                     if wound is not None and max_bytes and not slices:
                         raise CorruptMessageError(wound.position, str(wound))
-                    found = metadata if found is None else found
                     break
-                found = metadata if found is None else found
                 slices.append(piece)
                 size_bytes += piece.size_bytes
                 if size_bytes >= max_bytes or piece.position + piece.size_bytes < max_position:
@@ -131,9 +129,7 @@ class LogReader:
                     raise CorruptMessageError(wound.position, str(wound))
                 break
             segment = self._following(segment, segments)
-        if found is None:  # everything from `offset` to the limit was compacted away
-            return FetchData(end, (), 0)
-        return FetchData(found, tuple(slices), size_bytes)
+        return FetchData(end if found is None else found, tuple(slices), size_bytes)
 
     def _check_steps(self, segment: LogSegment, unchecked: BytesUncheckedError) -> Steps[None]:
         """Check what a read has asked for, and take note of damage; the next read tells of it.

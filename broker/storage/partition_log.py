@@ -74,18 +74,16 @@ class PartitionLog:
             segments: At least one; the last is active, and `log_end_offset` is its end.
             kept_segments: Base offsets of those whose wounds are all in durable reports.
         """
-        active = segments.active
-        assert active is not None
+        assert segments.active is not None
         self._context = context
         self.topic_partition, self.topic_id = topic_partition, topic_id
         self.directory = directory
         self.listener: LogListener = NullListener()
         self.segments = segments
         """Replaced whole on each change, so that a reader goes on with the one it has."""
-        self.active: LogSegment = active
+        self.active: LogSegment = segments.active
         self.leader_epoch = epochs.latest
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
+        self.log_start_offset, self.log_end_offset = log_start_offset, log_end_offset
         self.damage = LogDamage(damage, kept_segments)
         """All wounds that are known; told to the segments too, whose look-ups step over them."""
         for base_offset in {each.segment_base_offset for each in damage}:
@@ -95,11 +93,10 @@ class PartitionLog:
         self._set_durable_offset(log_end_offset)
         self.is_closed, self.refusal = False, ""
         """Why no append is accepted."""
-        self.epochs = epochs
+        self.epochs, self.snapshots = epochs, producers.snapshots
         self.producers = producers.state
-        context.producer_room.join(self.producers)
         """Idempotent producers and open transactions."""
-        self.snapshots = producers.snapshots
+        context.producer_room.join(self.producers)
         self._loaded_end_offset = log_end_offset
         self._durable_slot: DurableSlot | None = None
         self._make_parts(context)
