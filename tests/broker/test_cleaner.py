@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from uuid import UUID
 
 import msgspec
@@ -342,12 +343,22 @@ async def test_given_a_lost_file_when_cleaned_then_it_is_a_failure_and_the_log_a
     assert len(records(log)) == 40
 
 
-async def test_given_a_worker_that_is_killed_when_it_had_begun_a_file_then_none_is_left(bench):
+class DyingWorker(InlineWorker):
+    """Writes a file until it has ended for certain, for which one has to wait."""
+
+    late: Path
+
+    async def settle(self) -> None:
+        self.late.write_bytes(b"some")
+
+
+async def test_given_a_worker_that_is_killed_when_it_had_begun_a_file_then_none_is_left(tmp_path):
+    bench = Bench(tmp_path, jobs := DyingWorker())
     log = bench.log()
+    jobs.late = log.directory / ("0" * 20 + ".index.cleaned")
 
     def die(job: CleaningJob) -> None:
-        for suffix in (".log.cleaned", ".index.cleaned"):
-            (log.directory / ("0" * 20 + suffix)).write_bytes(b"some")
+        (log.directory / ("0" * 20 + ".log.cleaned")).write_bytes(b"some")
         raise WorkerDiedError("a worker died (as the test wants it)")
 
     meanwhile.append(die)
@@ -356,6 +367,7 @@ async def test_given_a_worker_that_is_killed_when_it_had_begun_a_file_then_none_
 
     assert bench.metrics.failures == 1
     assert not [path for path in log.directory.iterdir() if "cleaned" in path.name]
+    bench.close()
 
 
 async def test_given_a_topic_made_anew_meanwhile_when_the_pass_ends_then_its_log_has_no_strays(

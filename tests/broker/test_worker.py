@@ -149,6 +149,21 @@ async def test_given_a_caller_when_cancelled_then_the_job_stops_and_others_can_r
     assert process_id not in pool.process_ids
 
 
+async def test_given_a_cancelled_job_that_does_not_stop_when_settled_then_its_process_is_gone():
+    """Others may run at once, but who needs what it was writing has to wait."""
+    pool = WorkerPool(stop_timeout_s=0.05)
+    task, process_id = await started(pool, run_for_ever)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert is_there(process_id)
+
+    await pool.settle()
+
+    assert not is_there(process_id)
+    await pool.close()
+
+
 async def test_given_a_broker_with_locks_and_sockets_when_a_worker_runs_then_it_has_none(
     pool, tmp_path
 ):
