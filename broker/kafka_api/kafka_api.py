@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from broker.clock import Clock, SystemClock
 from broker.kafka_api.api_versions import ApiVersionsHandler
 from broker.kafka_api.call import Call
+from broker.kafka_api.cluster import ClusterHandler
+from broker.kafka_api.fetch import FetchHandler
+from broker.kafka_api.init_producer_id import InitProducerIdHandler
+from broker.kafka_api.list_offsets import ListOffsetsHandler
+from broker.kafka_api.metadata import MetadataHandler
+from broker.kafka_api.produce import ProduceHandler
 from broker.kafka_api.session import KafkaSession
 from broker.metrics import Metrics, RequestMetrics
 from broker.native_api.step_runner import StepRunner
-from broker.network.answers import PendingResponse
-from protocol.identifiers import Buffer
+from broker.network.answers import Parts, PendingResponse
 from protocol.kafka.apis import APIS, Api, ApiKey
 from protocol.kafka.message import Struct
 
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
     from broker.network.connection import Connection
     from broker.partition_manager import PartitionManager
 
-HandlerAnswer: TypeAlias = Struct | PendingResponse | list[Buffer] | None
+HandlerAnswer: TypeAlias = Struct | PendingResponse | Parts | None
 """A message to be encoded; one later; one that is encoded already; or none (acks 0)."""
 Handle: TypeAlias = Callable[[Any, Call], HandlerAnswer]
 
@@ -48,18 +53,43 @@ class KafkaApi:
         metrics: Metrics,
         maps_slices: bool,
         cluster_id: str,
-        node_id: int,
         advertised: tuple[str, int],
     ) -> None:
         """Args as `NativeApi`'s."""
         self.manager, self.config, self.loop, self.clock = manager, config, loop, clock
         self.limits, self.metrics, self.maps_slices = config.limits, metrics, maps_slices
-        self.cluster_id, self.node_id, self.advertised = cluster_id, node_id, advertised
+        self.cluster_id, self.advertised = cluster_id, advertised
+        self.node_id = config.daemon.node_id
         self.monotonic = time.monotonic if isinstance(clock, SystemClock) else clock.monotonic
         self.runner = StepRunner(loop, executor, self.monotonic)
         self.api_versions = ApiVersionsHandler(self)
         self.handlers: dict[int, tuple[Api, Handle, RequestMetrics]] = {}
+        self.produce = ProduceHandler(self)
         self._serve({ApiKey.API_VERSIONS: self.api_versions.api_versions})
+        self._serve_data()
+        self._serve_metadata()
+
+    def _serve_metadata(self) -> None:
+        cluster = ClusterHandler(self)
+        self._serve(
+            {
+                ApiKey.METADATA: MetadataHandler(self).metadata,
+                ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
+                ApiKey.DESCRIBE_TOPIC_PARTITIONS: cluster.describe_topic_partitions,
+            }
+        )
+
+    def _serve_data(self) -> None:
+        offsets = ListOffsetsHandler(self)
+        self._serve(
+            {
+                ApiKey.PRODUCE: self.produce.produce,
+                ApiKey.FETCH: FetchHandler(self).fetch,
+                ApiKey.LIST_OFFSETS: offsets.list_offsets,
+                ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+                ApiKey.INIT_PRODUCER_ID: InitProducerIdHandler(self).init_producer_id,
+            }
+        )
 
     def _serve(self, handles: dict[ApiKey, Handle]) -> None:
         """Advertise and handle APIs."""

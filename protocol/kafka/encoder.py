@@ -138,8 +138,11 @@ class _Encoder:
         source.line(f"{name} = {value}")
         self._length(f"(-1 if {name} is None else len({name}))", wide=True)
         if field.kind in FORMATS and field.kind != "uuid":
+            form = FORMATS[field.kind]
             with source.block(f"if {name}:"):
-                source.line(f"add(pack_numbers('{FORMATS[field.kind]}', {name}))")
+                one = source.constant("pack", struct.Struct(f">{form}").pack)
+                source.line(f"add({one}(*{name}) if len({name}) == 1 else")  # replicas: mostly one
+                source.line(f"    pack_numbers('{form}', {name}))")
             return
         items = f"{name} or ()" if can_be_null else name
         with source.block(f"for item_{name} in {items}:"):

@@ -55,7 +55,6 @@ class KafkaBroker(NativeBroker):
             metrics=self.metrics,
             maps_slices=False,
             cluster_id=CLUSTER_ID,
-            node_id=self.config.daemon.node_id,
             advertised=ADVERTISED,
         )
         self.kafka_session = self.kafka.session(self.connection)  # type: ignore[arg-type]
