@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from broker.storage.batch_filter import LastRecord
-from broker.storage.compactor import clean_log
+from broker.storage.compactor import (
+    SLEEP_S_MAX,
+    CleaningStoppedError,
+    LogUncleanableError,
+    clean_log,
+)
 from broker.storage.offset_map import SLOT_BYTES
 from protocol.end_transaction_marker import EndTransactionMarker, build_marker_batch
 from protocol.record_batch import iterate_records
@@ -244,3 +249,50 @@ def test_given_segments_of_an_age_when_they_become_one_then_it_is_as_old_as_the_
     assert segments.base_offsets == [0]
     path = segments.path / log_file_name(0)
     assert segments.disk.modification_time_ms(path) == NOW_MS + 60_000
+
+
+# --- room and pace --------------------------------------------------------------------------------
+
+
+def test_given_a_disk_without_room_when_cleaned_then_nothing_is_written():
+    segments = three_segments()
+    size_bytes = sum(each.size_bytes for each in segments.job().segments)
+    free_bytes = segments.disk.free_bytes(segments.path)
+
+    with pytest.raises(LogUncleanableError, match="too few"):
+        clean_log(
+            segments.job(free_bytes_min=free_bytes - size_bytes + 1), segments.disk, segments.clock
+        )
+
+    assert not [name for name in segments.disk.list_directory(segments.path) if "cleaned" in name]
+    clean_log(segments.job(free_bytes_min=free_bytes - size_bytes), segments.disk, segments.clock)
+
+
+def test_given_a_rate_when_cleaned_then_no_more_is_moved_a_second():
+    segments = three_segments()
+    clock = segments.clock
+    started_s = clock.monotonic()
+
+    def sleep(seconds: float) -> None:
+        assert 0 < seconds <= SLEEP_S_MAX
+        clock.advance(ms=seconds * 1000)
+
+    stats = clean_log(
+        segments.job(io_bytes_per_second=1000), segments.disk, clock, sleep=sleep
+    ).stats
+
+    moved = stats.bytes_read + stats.bytes_written
+    assert moved > 2000
+    assert clock.monotonic() - started_s == pytest.approx(moved / 1000, abs=0.01)
+
+
+def test_given_a_pass_that_waits_when_it_is_to_stop_then_it_does_at_once():
+    segments = three_segments()
+
+    with pytest.raises(CleaningStoppedError):
+        clean_log(
+            segments.job(io_bytes_per_second=1), segments.disk, segments.clock,
+            should_stop=lambda: True,
+        )  # fmt: skip
+
+    assert not [name for name in segments.disk.list_directory(segments.path) if "cleaned" in name]
