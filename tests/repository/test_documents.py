@@ -45,6 +45,22 @@ def test_given_a_document_when_it_names_a_test_then_there_is_one(document: Path)
     assert wrong == []
 
 
+def test_given_what_is_promised_when_read_then_each_row_names_the_test_that_shows_it():
+    text = (ROOT / "docs" / "durability.md").read_text(encoding="utf-8")
+    rows, is_of_tests = [], False
+    for line in text.splitlines():
+        if line.startswith("|") and not line.startswith("|---"):
+            if line.endswith("| test |"):
+                is_of_tests = True
+            elif is_of_tests:
+                rows.append(line)
+        elif not line.startswith("|"):
+            is_of_tests = False
+
+    assert len(rows) > 45
+    assert [row for row in rows if not NAMED_TEST.search(row.rsplit(" | ", 1)[1])] == []
+
+
 def test_given_the_decisions_when_listed_then_none_is_left_out():
     pages = sorted(path.name for path in (ROOT / "docs" / "adr").glob("0*.md"))
     listed = re.findall(r"\]\((0[\w-]+\.md)\)", (ROOT / "docs" / "adr" / "README.md").read_text())
