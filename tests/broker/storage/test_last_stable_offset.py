@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.storage.log_config import FlushPolicy, LogConfig
+from protocol.errors import OffsetOutOfRangeError
 from tests.support.log_storage import LogStorage
 from tests.support.producers import (
     committed_offsets,
@@ -105,3 +108,18 @@ def test_given_a_log_start_inside_an_open_transaction_when_moved_then_invariants
     assert stable(storage) == 2
     end_transaction(storage.log, 7, commit=True)
     assert stable(storage) == 6
+
+
+def test_given_records_that_are_not_committed_when_deleted_up_to_there_then_it_is_refused():
+    """DELETE_RECORDS goes up to the high watermark, that included, and not to the log end."""
+    storage = LogStorage()
+    storage.append(b"1", b"2")
+    storage.flush()
+    storage.append(b"3")
+
+    with pytest.raises(OffsetOutOfRangeError):
+        storage.log.advance_log_start(3)
+    assert storage.log.log_start_offset == 0
+
+    assert storage.log.advance_log_start(2)
+    storage.check_invariants()
