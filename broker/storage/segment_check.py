@@ -49,7 +49,7 @@ class BytesUncheckedError(TidelogError):
 class SegmentCheck:
     """Of one segment."""
 
-    __slots__ = ("_last_end", "_lookup", "is_end_checked", "unchecked")
+    __slots__ = ("_last_end", "_lookup", "is_end_checked", "last_found", "unchecked")
 
     def __init__(self, lookup: SegmentLookup) -> None:
         self._lookup = lookup
@@ -59,6 +59,9 @@ class SegmentCheck:
         self.is_end_checked = False
         """Whether it is known that the segment ends where the next one begins, or may not."""
         self._last_end = (-1, -1)  # of `steps`: for which answer, and up to where
+        self.last_found: tuple[int, OffsetPosition] | None = None
+        """Of `steps`: what was asked for, and what was found for it; it is asked for again now, and
+        from the index's entry there may be thousands of batches to pass over."""
 
     def raise_damage(self, error: CorruptMessageError) -> NoReturn:
         """Find out what is wrong at the place of an error, and raise it.
@@ -167,6 +170,7 @@ class SegmentCheck:
         yield from self.span_steps(first, end, position)
         known = None if self.unchecked is None else self.unchecked.known_from(first)
         self._last_end = (-1, -1) if known is None else (position, known.end)
+        self.last_found = None if known is None else (offset, found)
 
     def span_steps(self, position: int, end: int, enough_from: int | None = None) -> Steps[None]:
         """Check the batches that begin from `position` up to `end`, as far as they need it.
@@ -208,6 +212,7 @@ class SegmentCheck:
 
     def cut(self, size_bytes: int) -> None:
         """The segment was cut: what is left has to be checked again, and nothing else."""
+        self.last_found = None
         if self.unchecked is not None:
             self.unchecked = CheckedBytes(min(size_bytes, self.unchecked.size_bytes))
 

@@ -25,7 +25,7 @@ import structlog
 
 from broker.steps import SLICE_MESSAGES, Steps
 from broker.storage.damage import Damage
-from broker.storage.entry_walk import EntryHeader
+from broker.storage.entry_walk import EntryHeader, pass_over
 from broker.storage.file_records import FileRecords
 from broker.storage.index_builder import IndexBuilder
 from broker.storage.index_cache import IndexCache, IndexEntries
@@ -162,13 +162,19 @@ class SegmentLookup:
         before, start = (keys[number - 1], values[number - 1]) if number else (-1, 0)
         if not (before < relative and 0 <= start < position < self.records.size_bytes):
             return False
-        try:
-            for at, header in self.records.batches(start):
-                if at >= position:
-                    first = header.base_offset - self.base_offset
-                    return at == position and before < first <= relative
-        except BatchCorruptError:
-            pass  # the entry before it is wrong, or the log is damaged between them
+        records = self.records
+        at = pass_over(
+            lambda size, at: records.read_bytes(at, size), start, position, records.size_bytes
+        )
+        if at >= 0:
+            if at != position:
+                return False
+            try:
+                _, header = next(records.batches(position))
+                return before < header.base_offset - self.base_offset <= relative
+            except (BatchCorruptError, StopIteration):
+                pass
+        # The entry before it is wrong, or the log is damaged between them.
         return self._is_sound(position, before, relative)
 
     def _is_sound(self, position: int, before: int, relative: int) -> bool:

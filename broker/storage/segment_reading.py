@@ -89,6 +89,9 @@ class ReadableSegment(SegmentFiles):
         """Return the first batch that reaches `offset`; errors as `translate_offset`."""
         unchecked = self.check.unchecked
         if unchecked is not None and not self.wounds:
+            last_found = self.check.last_found
+            if last_found is not None and last_found[0] == offset:
+                return last_found[1]
             position = unchecked.end_at(offset)
             if position is not None:
                 return self.records.search_for(offset, position)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from broker.storage import segment_check
+from broker.storage.file_records import FileRecords
 from broker.storage.file_slice import FileSlice
 from broker.storage.log_config import LogConfig
 from broker.storage.segment_check import CHECK_BATCHES_MAX, STEP_BATCHES, BytesUncheckedError
@@ -229,3 +231,20 @@ def test_given_a_time_when_looked_up_then_what_it_rests_on_is_checked_in_steps(b
     sent = broker.send(requests.encode_offsets("logs", 0, NOW_MS - 1, 1))
 
     assert sent.offsets == (0, [0])
+
+
+def test_given_a_sparse_index_when_first_read_then_the_way_there_is_searched_once(monkeypatch):
+    """Between two entries there may be thousands of small batches."""
+    storage, searches = restarted(), 0
+    search = FileRecords.search_for
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal searches
+        searches += 1
+        return search(*arguments)
+
+    monkeypatch.setattr(FileRecords, "search_for", counted)
+    observe_steps(unchecked(storage, COUNT - 1).steps())
+    storage.log.read(COUNT - 1, 1, at_once=False)
+
+    assert searches == 1

@@ -246,3 +246,27 @@ def test_given_a_legacy_entry_when_walked_then_it_answers_as_a_batch_header_does
     assert header.leader_epoch == -1
     assert not header.is_control
     assert not header.is_transactional
+
+
+# --- passing over ---------------------------------------------------------------------------------
+
+
+@given(entries=logs(), stop=st.integers(0, 3_000))
+def test_given_any_log_when_passed_over_then_the_entry_at_or_behind_the_stop_is_found(
+    entries: list[Entry], stop: int
+) -> None:
+    data = joined(entries)
+    borders = [*positions(entries), len(data)]
+
+    found = entry_walk.pass_over(Bytes(data).read, 0, stop, len(data))
+
+    assert found == next((each for each in borders if each >= stop), -1)
+
+
+@given(data=st.binary(max_size=300), stop=st.integers(1, 300))
+def test_given_any_bytes_when_passed_over_then_it_is_told_or_a_border(
+    data: bytes, stop: int
+) -> None:
+    found = entry_walk.pass_over(Bytes(data).read, 0, stop, len(data))
+
+    assert found == -1 or stop <= found <= len(data)
