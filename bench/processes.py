@@ -53,6 +53,7 @@ def broker(directory: Path, *settings: str, is_settled: bool = True) -> Iterator
     for setting in (
         f"storage.data_dirs={json.dumps([str(directory / 'data')])}",
         "listeners.native_port=0",
+        "listeners.kafka_port=0",
         "listeners.host=127.0.0.1",
         "http.port=0",
         "log.level=error",

@@ -30,12 +30,10 @@ from broker.health import Health, State
 from broker.http.background_import import import_with_breaks
 from broker.http.lazy import LazyHttp
 from broker.late_work import LateWork
+from broker.listeners import Listeners
 from broker.loop_watch import LoopWatch
 from broker.metrics import Metrics
-from broker.native_api.native_api import NativeApi
 from broker.network.limits import Admission
-from broker.network.listener import Listener
-from broker.network.listening import bind_all
 from broker.partition_manager import PartitionManager
 from broker.ready_file import remove_ready_file, write_ready_file
 from broker.reload import changes_between
@@ -87,13 +85,13 @@ class Broker:
         self._admission = Admission(connection_limits(self.config))
         self._http = LazyHttp(self.config.http, self.health, self.metrics, lambda: self._manager)
         self._manager: PartitionManager | None = None
-        self._listener: Listener | None = None
+        self._listeners: Listeners | None = None
         self._executors: list[ThreadPoolExecutor] = []
         self._request_threads: ThreadPoolExecutor
         self._watch: LoopWatch | None = None
         self._late_work: LateWork | None = None
         self._is_stopping = False
-        self.addresses: dict[str, list[str]] = {"native": [], "http": []}
+        self.addresses: dict[str, list[str]] = {"native": [], "kafka": [], "http": []}
         """Where it listens, by protocol, as "127.0.0.1:9091"; empty before `start`."""
 
     @property
@@ -215,30 +213,17 @@ class Broker:
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         self._request_threads = self._make_threads(REQUEST_THREADS, "request")
-        api = NativeApi(
-            self.manager,
-            loop=loop,
-            clock=self._clock,
-            executor=self._request_threads,
-            limits=self.config.limits,
-            metrics=self.metrics,
-            maps_slices=_sends_mapped_memory(loop),
+        self._listeners = Listeners(
+            self.config, clock=self._clock, metrics=self.metrics, admission=self._admission
         )
-        listeners = self.config.listeners
         try:
-            sockets = bind_all(listeners.host, listeners.native_port, "listeners.native_port")
+            await self._listeners.open(
+                self.manager, self._request_threads, maps_slices=_sends_mapped_memory(loop)
+            )
         except ConfigError as error:
             raise StartError(ExitCode.LISTEN, str(error)) from error
-        admission = self._admission
-        self.metrics.connections_open = lambda: admission.connections
-        self.metrics.receive_buffer_bytes = lambda: admission.buffers.held_bytes
-        self._listener = Listener(
-            "native", sockets, api.session, admission, self.metrics, self.manager.spare_files
-        )
-        await self._listener.start()
-        self.metrics.is_accepting = lambda: self._listener is None or self._listener.is_accepting
-        self.health.watch(self._listener.problems)
-        self.addresses["native"] = self._listener.addresses
+        self.health.watch(self._listeners.problems)
+        self.addresses |= self._listeners.addresses
 
     def _tell_ready(self, seconds: float) -> None:
         addresses = self.addresses
@@ -250,7 +235,8 @@ class Broker:
             except OSError as error:  # whoever waits for it would wait for ever
                 problem = f"daemon.ready_file: cannot write {path}: {error.strerror}"
                 raise StartError(ExitCode.USAGE, problem) from error
-        self._systemd.ready(f"serving on {', '.join(addresses['native'])}")
+        served = ", ".join([*addresses["native"], *addresses["kafka"]])
+        self._systemd.ready(f"serving on {served}")
         log.info("ready", seconds=round(seconds, 3), topics=len(self.manager.topics()))
         for sentence in self.manager.degraded():
             log.warning("degraded", problem=sentence)
@@ -258,8 +244,8 @@ class Broker:
     async def _abandon(self) -> None:
         """Close what a start that failed has opened."""
         self.health.failed("the start failed")
-        if self._listener is not None:
-            self._listener.stop_accepting()
+        if self._listeners is not None:
+            self._listeners.stop_accepting()
         await self._stop_rest()
 
     # --- while it runs --------------------------------------------------------------------------
@@ -297,9 +283,9 @@ class Broker:
 
     async def answer_failure(self) -> None:
         """After `failed`: let the answers that say so leave, for a moment; accept nobody."""
-        if self._listener is not None:
-            self._listener.stop_accepting()
-            await self._listener.drain(time.monotonic() + FAILURE_ANSWERS_S)
+        if self._listeners is not None:
+            self._listeners.stop_accepting()
+            await self._listeners.drain(time.monotonic() + FAILURE_ANSWERS_S)
 
     # --- stop -----------------------------------------------------------------------------------
 
@@ -322,10 +308,10 @@ class Broker:
         if self.config.daemon.ready_file:
             remove_ready_file(Path(self.config.daemon.ready_file))
         cut = 0
-        if self._listener is not None:
-            self._listener.stop_accepting()
+        if self._listeners is not None:
+            self._listeners.stop_accepting()
             self.manager.drain()
-            cut = await self._listener.drain(deadline_s)
+            cut = await self._listeners.drain(deadline_s)
         await self._stop_rest()
         log.info("stopped", connections_cut=cut)
 

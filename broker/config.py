@@ -62,6 +62,13 @@ class ListenersConfig(msgspec.Struct, frozen=True, kw_only=True):
     "*" is every interface. There is no authentication yet: open it to networks you trust."""
     native_port: Annotated[int, count(ge=0, le=PORT_MAX)] = 9091
     """TCP port of the native protocol; 0 takes any free one."""
+    kafka_enabled: bool = True
+    """Whether the Kafka protocol is spoken."""
+    kafka_port: Annotated[int, count(ge=0, le=PORT_MAX)] = 9092
+    """TCP port of the Kafka protocol; 0 takes any free one."""
+    kafka_advertised: str = ""
+    """What Kafka clients are told to connect to: `host:port`, or a host alone. Empty: `host`, and
+    where that is every interface, this machine's name."""
 
 
 class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,9 +237,7 @@ def contradictions(config: Config) -> list[tuple[str, str]]:
     for path, host in (("listeners.host", config.listeners.host), ("http.host", config.http.host)):
         if not host.strip():  # an unset variable must not open the broker to everybody
             found.append((path, 'is empty: name an address, or say "*" for every interface'))
-    if config.http.enabled and config.http.port == config.listeners.native_port != 0:
-        problem = f"port {config.http.port} is listeners.native_port already; choose another"
-        found.append(("http.port", problem))
+    found += _shared_ports(config)
     if bounds.in_flight_bytes_max < bounds.frame_bytes_max:
         problem = "must not be below limits.frame_bytes_max, or the largest request never fits"
         found.append(("limits.in_flight_bytes_max", problem))
@@ -245,4 +250,21 @@ def contradictions(config: Config) -> list[tuple[str, str]]:
     if topics.default_partitions > bounds.partitions_per_topic_max:
         problem = "must not be above limits.partitions_per_topic_max"
         found.append(("topics.default_partitions", problem))
+    return found
+
+
+def _shared_ports(config: Config) -> list[tuple[str, str]]:
+    """Return the ports that two listeners would share, if both are on."""
+    listeners, http = config.listeners, config.http
+    ports = {"listeners.native_port": listeners.native_port}
+    if listeners.kafka_enabled:
+        ports["listeners.kafka_port"] = listeners.kafka_port
+    if http.enabled:
+        ports["http.port"] = http.port
+    found: list[tuple[str, str]] = []
+    taken: dict[int, str] = {}
+    for path, port in ports.items():
+        if port and port in taken:
+            found.append((path, f"port {port} is {taken[port]} already; choose another"))
+        taken.setdefault(port, path)
     return found

@@ -80,6 +80,12 @@ class DataDirectories:
     def __init__(self, paths: Sequence[Path], directories: Sequence[LogDirectory | None]) -> None:
         self.paths, self._directories = tuple(paths), tuple(directories)
 
+    @property
+    def cluster_id(self) -> str:
+        """What their `meta.properties` say, all the same."""
+        ids = (directory.properties.cluster_id for directory in self.present)
+        return next((cluster_id for cluster_id in ids if cluster_id), "")
+
     @classmethod
     def open(
         cls,

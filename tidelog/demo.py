@@ -50,6 +50,7 @@ class DemoBroker:
     port: int
     process: subprocess.Popen[bytes] | None = None
     http_port: int = 0
+    kafka_port: int = 0
 
     def start(self) -> float:
         """Start it, wait until it serves, return the seconds that took."""
@@ -61,6 +62,7 @@ class DemoBroker:
                 *(sys.executable, "-m", "tidelog", "serve"),
                 *("--set", f"storage.data_dirs={json.dumps([str(self.directory / 'data')])}"),
                 *("--set", f"listeners.native_port={self.port}"),
+                *("--set", f"listeners.kafka_port={self.kafka_port}"),
                 *("--set", "http.port=0"),
                 *("--set", "log.level=error"),
                 *("--set", f"daemon.ready_file={ready}"),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from broker.network.answers import PendingResponse
+from broker.network.answers import Parts, PendingResponse
 from broker.steps import Steps
-from protocol.identifiers import Buffer
 from protocol.kafka.apis import Api
 from protocol.kafka.codec import encode_response
 from protocol.kafka.message import Struct
@@ -33,9 +32,10 @@ class Call(NamedTuple):
     started_s: float
     server: KafkaApi
 
-    def encode(self, response: Struct) -> list[Buffer]:
+    def encode(self, response: Struct) -> Parts:
         """Return the answer's bytes."""
-        return encode_response(self.api, self.version, self.correlation_id, response)
+        parts = encode_response(self.api, self.version, self.correlation_id, response)
+        return parts if len(parts) > 1 else bytes(parts[0])
 
     def count_error(self, error_code: int) -> int:
         """Count an error that an answer names; return it."""

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from broker.kafka_api.call import Call
 from broker.native_api.produce_entries import RECORD_BATCH, Entry, Outcome, ProduceEntries, Request
-from broker.network.answers import Answer
+from broker.network.answers import Answer, Parts
 from protocol.compression import Codec
 from protocol.error_codes import ErrorCode
-from protocol.identifiers import Buffer
 from protocol.kafka.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -78,7 +77,7 @@ class ProduceHandler:
         call: Call,
         known: Sequence[Outcome | None],
         appended: Sequence[Outcome],
-    ) -> list[Buffer]:
+    ) -> Parts:
         rest = iter(appended)
         outcomes = (next(rest) if each is None else each for each in known)
         return call.encode(_response(request, outcomes))

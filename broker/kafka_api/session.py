@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.kafka_api.call import Call
-from broker.network.answers import HandledFrames, PendingResponse
+from broker.network.answers import HandledFrames, Parts, PendingResponse
 from protocol.error_codes import ErrorCode
 from protocol.errors import FrameError
 from protocol.kafka.apis import ApiKey
 from protocol.kafka.codec import decode_header, decode_request, encode_response
 from protocol.kafka.message import Struct
+from protocol.kafka.produce import ProduceRequest
 
 if TYPE_CHECKING:
     from broker.kafka_api.kafka_api import KafkaApi
@@ -47,23 +48,28 @@ class KafkaSession:
             started_s, server,
         )  # fmt: skip
         if not api.serves(header.version):
-            return self._refuse_version(call), 1, frame_end
+            return self._refuse_version(call, frame, header.body_position), 1, frame_end
         request = decode_request(api, header.version, frame, header.body_position)
         answer = handle(request, call)
         if isinstance(answer, PendingResponse):
             return answer, 1, frame_end  # whoever completes it takes the time
         metrics.latency.observe(server.monotonic() - started_s)
-        if answer is None:
-            return None, 1, frame_end
-        parts = call.encode(answer) if isinstance(answer, Struct) else answer
-        return (parts if len(parts) > 1 else bytes(parts[0])), 1, frame_end
+        return (call.encode(answer) if isinstance(answer, Struct) else answer), 1, frame_end
 
-    def _refuse_version(self, call: Call) -> bytes:
-        """Answer ApiVersions in version 0 with the table (KIP-511); end the connection else."""
+    def _refuse_version(self, call: Call, frame: memoryview, body_position: int) -> Parts:
+        """Answer where a client can make something of it; end the connection else.
+
+        That is ApiVersions, in version 0 with the table (KIP-511); and Produce below its first
+        version, which is advertised.
+        """
         call.count_error(ErrorCode.UNSUPPORTED_VERSION)
         if call.api.key == ApiKey.API_VERSIONS:
             response = self._server.api_versions.response(ErrorCode.UNSUPPORTED_VERSION)
             return b"".join(encode_response(call.api, 0, call.correlation_id, response))
+        if call.api.key == ApiKey.PRODUCE and 0 <= call.version < call.api.first_version:
+            request: ProduceRequest = decode_request(call.api, call.version, frame, body_position)
+            if request.acks:
+                return call.encode(self._server.produce.refuse(request, call))
         raise FrameError(
             f"version {call.version} of {call.api.key.name} is not served (from {call.client_id})"
         )

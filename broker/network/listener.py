@@ -105,6 +105,9 @@ class Listener:
         self._admission.is_draining = True
         if self._acceptor is not None:
             self._acceptor.stop()
+        else:
+            for opened in self._sockets:
+                opened.close()
         for connection in self.connections:
             connection.pause_reading()
 

@@ -22,7 +22,8 @@ CLEAN_MARKER = ".kafka_cleanshutdown"
 
 
 def configuration(directory, *settings):
-    defaults = ["listeners.native_port=0", "http.port=0", f"storage.data_dirs={directory / 'data'}"]
+    ports = [f"{key}=0" for key in ("listeners.native_port", "listeners.kafka_port", "http.port")]
+    defaults = [*ports, f"storage.data_dirs={directory / 'data'}"]
     return load(settings=[*defaults, *settings])
 
 

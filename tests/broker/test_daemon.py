@@ -321,7 +321,8 @@ NOT_FOR_THE_FIRST_CLIENTS = {
 
 def lines_printed_by(code, tmp_path, count):
     """The first lines of a daemon that `code` runs, which is then stopped."""
-    settings = ["listeners.native_port=0", "http.port=0", f"storage.data_dirs={tmp_path / 'data'}"]
+    ports = [f"{key}=0" for key in ("listeners.native_port", "listeners.kafka_port", "http.port")]
+    settings = [*ports, f"storage.data_dirs={tmp_path / 'data'}"]
     settings.append("listeners.host=127.0.0.1")
     process = subprocess.Popen(
         [sys.executable, "-c", code, *(f"--set={one}" for one in settings)],

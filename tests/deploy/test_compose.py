@@ -29,7 +29,8 @@ def test_given_the_compose_file_when_ports_are_published_then_only_here_and_as_c
     ports = [port for service in compose()["services"].values() for port in service["ports"]]
 
     assert all(port.startswith("127.0.0.1:") for port in ports)
-    wanted = {defaults.listeners.native_port, defaults.http.port}
+    listeners = defaults.listeners
+    wanted = {listeners.native_port, listeners.kafka_port, defaults.http.port}
     assert wanted <= {int(port.rpartition(":")[2]) for port in ports}
 
 

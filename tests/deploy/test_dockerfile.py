@@ -77,7 +77,8 @@ def test_given_the_image_when_published_then_the_ports_are_the_configured_ones()
 
     exposed = {int(port) for port in instruction("EXPOSE").split()}
 
-    assert exposed == {defaults.listeners.native_port, defaults.http.port}
+    listeners = defaults.listeners
+    assert exposed == {listeners.native_port, listeners.kafka_port, defaults.http.port}
 
 
 def test_given_the_build_when_it_copies_then_everything_named_is_there():

@@ -26,6 +26,7 @@ class DaemonProcess:
         defaults = [f"storage.data_dirs={directory / 'data'}", "log.format=json"]
         defaults += [
             "listeners.native_port=0",
+            "listeners.kafka_port=0",
             "http.port=0",
             f"daemon.ready_file={self.ready_file}",
         ]

@@ -35,10 +35,10 @@ class BrokerProcess:
         self.directory = directory
         self.data_directory = directory / "data"
         self.errors = directory / "stderr.txt"
-        self.address = self.http_address = ""
+        self.address = self.kafka_address = self.http_address = ""
         self.process: subprocess.Popen[bytes] | None = None
         self._settings = settings
-        self._port = 0
+        self._port = self._kafka_port = 0
         self._notified: socket.socket | None = None
 
     def start(self) -> BrokerProcess:
@@ -48,6 +48,8 @@ class BrokerProcess:
         addresses: list[str] = ready["native"]
         self.address = next(one for one in addresses if one.startswith("127."))
         self._port = int(self.address.rpartition(":")[2])
+        self._kafka_port = ready.get("kafka_port", 0)
+        self.kafka_address = f"127.0.0.1:{self._kafka_port}"
         self.http_address = next(iter(ready.get("http", [])), "")
         return self
 
@@ -72,6 +74,7 @@ class BrokerProcess:
         settings = [
             f"storage.data_dirs={json.dumps([str(self.data_directory)])}",
             f"listeners.native_port={self._port}",
+            f"listeners.kafka_port={self._kafka_port}",
             "http.port=0",
             "log.level=warning",
             *self._settings,

@@ -1,0 +1,56 @@
+"""Advertised address: what Kafka clients are told, and the doubts about it."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from broker.advertised import advertised_address
+from protocol.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("kafka.example.com:19092", ("kafka.example.com", 19_092)),
+        ("kafka.example.com", ("kafka.example.com", 9_092)),
+        ("10.0.0.7:1", ("10.0.0.7", 1)),
+        ("[2001:db8::7]:19092", ("2001:db8::7", 19_092)),
+        ("[2001:db8::7]", ("2001:db8::7", 9_092)),
+        ("2001:db8::7", ("2001:db8::7", 9_092)),
+    ],
+)
+def test_given_a_setting_when_read_then_host_and_port(setting, expected) -> None:
+    address = advertised_address(setting, "*", 9_092)
+
+    assert (address.host, address.port) == expected
+    assert address.doubt is None
+
+
+@pytest.mark.parametrize(
+    "setting", [":9092", "*:9092", "0.0.0.0", "[::]:1", "h:p", "h:0", "h:70000"]
+)
+def test_given_no_address_of_one_host_when_read_then_an_error_that_says_what_is(setting) -> None:
+    with pytest.raises(ConfigError, match="kafka_advertised"):
+        advertised_address(setting, "*", 9_092)
+
+
+def test_given_no_setting_when_one_host_is_listened_on_then_that() -> None:
+    assert advertised_address("", "localhost", 9_092) == ("localhost", 9_092, None)
+    assert str(advertised_address("", "::1", 9_092)) == "[::1]:9092"
+
+
+@pytest.mark.parametrize("everywhere", ["*", "0.0.0.0", "::"])
+def test_given_no_setting_when_every_interface_is_listened_on_then_the_name_and_a_doubt(
+    everywhere,
+) -> None:
+    address = advertised_address("", everywhere, 9_092)
+
+    assert address.host == socket.gethostname()
+    assert "listeners.kafka_advertised" in (address.doubt or "")
+
+
+def test_given_this_machine_alone_is_told_when_others_may_come_then_a_doubt() -> None:
+    assert advertised_address("localhost:9092", "localhost", 1).doubt is None
+    assert "their own machine" in (advertised_address("localhost:9092", "*", 1).doubt or "")
