@@ -205,6 +205,22 @@ def test_given_a_rename_that_fails_when_retention_runs_then_the_log_goes_on_with
     assert storage.append(b"9") == 9
 
 
+def test_given_a_checkpoint_of_before_when_it_has_run_then_no_file_is_renamed_by_it():
+    """R39: only a log start that will outlive a crash makes up for the missing files."""
+    storage = filled(RETAINING)
+    before = storage.directory.checkpoint_task()
+    before.run()
+    storage.clock.advance(ms=2_000)
+
+    assert storage.log.delete_old_segments(storage.clock.now_ms()) == 3
+    list(rename_steps(storage.directory.context, before))
+    too_early = [name for name in storage.names() if name.endswith(".deleted")]
+    storage.directory.checkpoint()
+
+    assert too_early == []
+    assert [name for name in storage.names() if name.endswith(".deleted")]
+
+
 def test_given_a_crash_in_the_middle_of_the_renames_when_started_then_the_log_has_no_hole():
     """R39: whatever subset of them a power cut leaves."""
     for seed in range(20):
