@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -23,20 +24,23 @@ from broker.housekeeper import Housekeeper
 from broker.metrics import Metrics, PartitionSample
 from broker.partition import CommitDeadlines, Partition
 from broker.partition_report import partition_samples, problems
-from broker.partition_table import PartitionTable, is_internal
+from broker.partition_table import PartitionTable, check_is_for_clients, is_internal
+from broker.topic_checks import check_counts, check_new_topic
+from broker.topic_growth import TopicGrowth
 from broker.topic_locks import TopicLocks
 from broker.topic_registry import TopicEntry
-from broker.topic_settings import altered_settings, checked_settings, log_config
+from broker.topic_settings import (
+    SettingChanges,
+    altered_settings,
+    log_config,
+)
 from broker.topic_store import TopicStore
 from protocol.error_codes import ErrorCode
 from protocol.errors import (
-    InvalidPartitionsError,
-    InvalidTopicError,
     StorageError,
-    TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
-from protocol.stored.file_names import check_topic_name, is_topic_name
+from protocol.stored.file_names import is_topic_name
 
 if TYPE_CHECKING:
     from broker.clock import Clock
@@ -82,7 +86,7 @@ class PartitionManager:
         watch_executor: Executor | None = None,
     ) -> None:
         self._loop, self._clock, self._metrics = loop, clock, metrics
-        self._topics_config, self._limits = config.topics, config.limits
+        self.topics_config, self._limits = config.topics, config.limits
         self._on_fatal = on_fatal
         self._own_executors: list[Executor] = []
         self._threads = flush_executor or self._executor(config.flush.threads, "tidelog-flush")
@@ -110,6 +114,9 @@ class PartitionManager:
         self.is_draining = False
         """No request waits for anything new any more."""
         self._locks = TopicLocks()
+        self.growth = TopicGrowth(
+            self.store, self._table, self._locks, self.flusher, self._limits, self._partition
+        )
         self._housekeeper = Housekeeper(loop, clock, self._threads, on_failure=self.flusher.fail)
         self._watch_disks(
             watch_executor or self._executor(len(config.storage.data_dirs), "tidelog-disk")
@@ -131,6 +138,7 @@ class PartitionManager:
         self.partition_of = self._table.partition
         self.writable_partition = self._table.writable_partition
         self.check_writable = self._table.check_writable
+        self.check_new_topic = partial(check_new_topic, self.store, self._limits)
 
     def _executor(self, threads: int, name: str) -> Executor:
         executor = ThreadPoolExecutor(threads, name)
@@ -219,7 +227,7 @@ class PartitionManager:
     def can_auto_create(self, topic: bytes) -> bool:
         """Whether producing to `topic` would create it."""
         return (
-            self._topics_config.auto_create
+            self.topics_config.auto_create
             and topic not in self.partitions_by_topic
             and not is_internal(topic)
             and is_topic_name(topic.decode("latin-1"))
@@ -233,7 +241,7 @@ class PartitionManager:
         """
         async with self._locks.changing(name):
             if name not in self.store.entries:
-                await self._create(name, self._topics_config.default_partitions, {})
+                await self._create(name, self.topics_config.default_partitions, {})
                 self._metrics.topics_auto_created += 1
 
     async def create_topic(
@@ -251,22 +259,12 @@ class PartitionManager:
             TopicAlreadyExistsError: there is one of that name.
             StorageError: the disk refused; the topic does not exist.
         """
-        _check_is_for_clients(name)
-        checked = checked_settings(settings)
-        log_config(checked, self.store.defaults)
         async with self._locks.changing(name):
-            if name in self.store.entries:
-                raise TopicAlreadyExistsError(f"topic {name} exists")
+            checked = self.check_new_topic(name, partition_count, settings)
             await self._create(name, partition_count, checked)
 
     async def _create(self, name: str, partition_count: int, settings: Mapping[str, str]) -> None:
-        partitions_max = self._limits.partitions_per_topic_max
-        if not 1 <= partition_count <= partitions_max:
-            raise InvalidPartitionsError(
-                f"a topic has 1 to {partitions_max} partitions, not {partition_count}"
-            )
-        if len(self.store.entries) >= self._limits.topics_max:
-            raise InvalidPartitionsError(f"there are {self._limits.topics_max} topics, the most")
+        check_counts(self.store, self._limits, partition_count)
         if self.flusher.failure is not None:
             raise StorageError("the broker is stopping after a failed sync")
         entry = TopicEntry(name, uuid4(), partition_count, settings)
@@ -288,7 +286,7 @@ class PartitionManager:
             StorageError: the disk refused. The topic exists as before; or it is gone, and its name
                 is not free before the next start.
         """
-        _check_is_for_clients(name)
+        check_is_for_clients(name)
         async with self._locks.changing(name):
             self.topic(name)
             entry = await self.store.begin_delete(name)
@@ -302,7 +300,7 @@ class PartitionManager:
             await self.store.finish_delete(entry)
         _log.info("topic deleted", topic=name)
 
-    async def alter_topic(self, name: str, changes: Mapping[str, str]) -> None:
+    async def alter_topic(self, name: str, changes: SettingChanges) -> None:
         """Change settings of a topic: durable, and in effect, on return.
 
         Segments, flushes and appends follow at once, retention and the cleaner from their next
@@ -310,7 +308,7 @@ class PartitionManager:
 
         Args:
             changes: As in `create_topic`; an empty text puts a setting back to the default. What
-                is not named stays as it is.
+                is not named stays as it is. Or what makes them of the settings as they are.
 
         Raises:
             InvalidTopicError: an illegal name, or an internal topic's.
@@ -319,7 +317,7 @@ class PartitionManager:
                 contradict each other; nothing has changed.
             StorageError: the disk refused; nothing has changed.
         """
-        _check_is_for_clients(name)
+        check_is_for_clients(name)
         async with self._locks.changing(name):
             entry = self.topic(name)
             settings = altered_settings(entry.settings, changes)
@@ -345,20 +343,19 @@ class PartitionManager:
 
     def use_topic_defaults(self, topics: TopicsConfig) -> None:
         """Take over a changed table [topics] of the configuration."""
-        self._topics_config = topics
+        self.topics_config = topics
         self.store.defaults = topics.log_config()
         for name in self.store.entries:
             self._use_config(name)
 
     def _publish(self, topic: str, logs: Sequence[PartitionLog | None]) -> None:
-        partitions: list[Partition | None] = []
-        for log in logs:
-            partition = None
-            if log is not None:
-                partition = Partition(log, self.flusher, self._deadlines, self._loop.call_soon)
-                log.listener = partition
-            partitions.append(partition)
+        partitions = [None if log is None else self._partition(log) for log in logs]
         self._table.publish(topic, self.store.entries[topic].topic_id, partitions)
+
+    def _partition(self, log: PartitionLog) -> Partition:
+        partition = Partition(log, self.flusher, self._deadlines, self._loop.call_soon)
+        log.listener = partition
+        return partition
 
     def _warn_of_policy(self, topic: str) -> None:
         policy = self.store.config_of(topic).flush_policy
@@ -390,11 +387,3 @@ class PartitionManager:
         """Flush what could not be while the directory was out of reach."""
         for log in directory.logs.values():
             log.unflushed.note()
-
-
-def _check_is_for_clients(name: str) -> None:
-    check_topic_name(name)
-    if is_internal(name):
-        raise InvalidTopicError(
-            f"clients cannot create, change or delete the internal topic {name}"
-        )

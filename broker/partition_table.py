@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.error_codes import ErrorCode
 from protocol.errors import InvalidTopicError, StorageError, UnknownTopicOrPartitionError
-from protocol.stored.file_names import is_topic_name
+from protocol.stored.file_names import check_topic_name, is_topic_name
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -26,6 +26,19 @@ def is_internal(topic: str | bytes) -> bool:
     """Whether only the broker itself may write to, make or delete the topic."""
     name = topic.encode("utf-8", "replace") if isinstance(topic, str) else topic
     return name.startswith(INTERNAL_PREFIX)
+
+
+def check_is_for_clients(topic: str) -> None:
+    """Check that clients may make, change or delete a topic.
+
+    Raises:
+        InvalidTopicError: an internal topic, or a name that no topic may have.
+    """
+    check_topic_name(topic)
+    if is_internal(topic):
+        raise InvalidTopicError(
+            f"clients cannot create, change or delete the internal topic {topic}"
+        )
 
 
 class PartitionTable:
@@ -47,6 +60,10 @@ class PartitionTable:
         self.by_topic[name] = listed
         if not is_internal(name):
             self.writable_by_topic[name] = listed
+
+    def extend(self, topic: str, partitions: Sequence[Partition | None]) -> None:
+        """Make more partitions of a topic reachable: behind those that are."""
+        self.by_topic[topic.encode("ascii")] += partitions  # the one list that handlers look into
 
     def unpublish(self, topic: str) -> list[Partition | None]:
         """Make a topic unreachable; return what it had. Whoever waits there is not told."""

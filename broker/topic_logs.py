@@ -61,15 +61,15 @@ class TopicLogs:
             yield None
         return logs
 
-    def removing_leftovers(self, entry: TopicEntry) -> Steps[None]:
-        """Remove what a failed creation has left beside the logs that were made.
+    def removing_leftovers(self, entry: TopicEntry, first: int = 0) -> Steps[None]:
+        """Remove what a failed creation, from number `first` on, left beside the logs it made.
 
         Raises:
             StorageError: the disk refused; the next start finds the topic half made, and makes it.
         """
         for directory in self._directories.present:
             context = directory.context
-            for number in range(entry.partition_count):
+            for number in range(first, entry.partition_count):
                 topic_partition = TopicPartition(entry.name, number)
                 path = directory.path / directory_name(topic_partition)
                 is_in_use = topic_partition in directory.logs
@@ -81,8 +81,8 @@ class TopicLogs:
                 for name in removed:
                     context.handles.forget(path / name)
 
-    def delete_steps(self, entry: TopicEntry) -> Steps[bool]:
-        """Rename the directories of a topic away, durably.
+    def delete_steps(self, entry: TopicEntry, first: int = 0) -> Steps[bool]:
+        """Rename the directories of a topic, from number `first` on, away, durably.
 
         Returns:
             Whether some are left, because they cannot be used, or their data directory is missing.
@@ -93,7 +93,7 @@ class TopicLogs:
         """
         left_some = bool(self._directories.missing)
         failure: StorageError | None = None
-        partitions = [TopicPartition(entry.name, n) for n in range(entry.partition_count)]
+        partitions = [TopicPartition(entry.name, n) for n in range(first, entry.partition_count)]
         for directory in self._directories.present:
             left_some = left_some or any(each in directory.unavailable for each in partitions)
             there = [each for each in partitions if each in directory.logs]

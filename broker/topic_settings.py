@@ -9,13 +9,16 @@ are accepted, checked and kept, so that any Kafka tool can create and describe t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from broker.storage.log_config import CleanupPolicy, FlushPolicy, LogConfig, MessageTimestampType
 from protocol.errors import InvalidConfigError
 from protocol.limits import INT32_MAX, INT64_MAX, SEGMENT_BYTES_MAX, TOPIC_SETTINGS_MAX
+
+SettingChanges: TypeAlias = Mapping[str, str] | Callable[[Mapping[str, str]], Mapping[str, str]]
+"""Texts by name; or what makes them of the settings as they are."""
 
 COMPRESSION_TYPES: Final = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 
@@ -214,14 +217,14 @@ def checked_settings(settings: Mapping[str, str]) -> dict[str, str]:
     return checked
 
 
-def altered_settings(settings: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+def altered_settings(settings: Mapping[str, str], changes: SettingChanges) -> dict[str, str]:
     """Return a topic's settings after `changes`, by canonical names; an empty text takes one out.
 
     Raises:
         InvalidConfigError: as `checked_settings`; of the settings before, too, if they are bad.
     """
     named: dict[str, str] = {}
-    for given, text in changes.items():
+    for given, text in (changes(settings) if callable(changes) else changes).items():
         name = canonical_name(given)
         if name in named:
             raise InvalidConfigError(f"{name} is given twice")

@@ -285,6 +285,31 @@ class TopicStore:
             raise
         return [logs[number] for number in numbers]
 
+    async def grow_topic(self, name: str, partition_count: int) -> list[PartitionLog]:
+        """Give a topic more partitions, durably, and make their logs; return those.
+
+        Raises:
+            StorageError, TopicAlreadyExistsError: as `create_topic`. The topic is as it was; or, if
+                not even that could be saved, the next start makes what is missing.
+            OSError: a sync failed: final.
+        """
+        entry = self.entries[name]
+        first, grown = (
+            entry.partition_count,
+            msgspec.structs.replace(entry, partition_count=partition_count),
+        )
+        numbers = range(first, partition_count)
+        await self._in_registry(self._registry.set_partition_count, name, partition_count)
+        try:
+            logs = await self._run(self._logs.create_steps(grown, self.config_of(name), numbers))
+        except (StorageError, TopicAlreadyExistsError):
+            await self._run(self._logs.removing_leftovers(grown, first))
+            await self._run(self._logs.delete_steps(grown, first))
+            await self._in_registry(self._registry.set_partition_count, name, first)
+            raise
+        self.entries[name] = grown
+        return [logs[number] for number in numbers]
+
     async def set_settings(self, name: str, settings: Mapping[str, str]) -> None:
         """Replace the settings of a topic, durably; its logs are told by the caller.
 
