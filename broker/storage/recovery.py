@@ -250,7 +250,12 @@ class _Recovery:
         return found
 
     def _is_lost(self, log_end_offset: int, end: int) -> bool:
-        """Whether the offsets between two segments were there once, and not the cleaner's."""
+        """Whether the offsets between two segments were there once, and not the cleaner's.
+
+        Below the log start they were deleted: a power cut may bring some segments of those back.
+        """
+        if end <= self.hints.log_start_offset:
+            return False
         if self.config.cleanup_policy.compacts or log_end_offset < self.hints.cleaned_offset:
             return False
         if self.hints.is_promised(log_end_offset):

@@ -11,6 +11,7 @@ import msgspec
 from broker.clock import ManualClock
 from broker.storage.housekeeping import Housekeeping
 from broker.storage.log_config import CleanupPolicy, FlushPolicy, LogConfig
+from broker.storage.log_reader import ReadLimit
 from broker.storage.offset_metadata import FetchData
 from broker.storage.partition_log import PartitionLog
 from protocol.errors import CorruptMessageError
@@ -19,7 +20,7 @@ from protocol.record_batch_builder import build_batch
 from tests.crash.oracle import Message, Offsets, Oracle, UnreadableError, ViolationError, Wound
 from tests.support.cleaning import clean_storage
 from tests.support.fake_disk import FakeDisk
-from tests.support.log_storage import SMALL_SEGMENTS, LogStorage
+from tests.support.log_storage import SMALL_SEGMENTS, LogStorage, records_of
 
 READ_BYTES: Final = 1 << 20
 DELETING: Final = msgspec.structs.replace(
@@ -203,7 +204,10 @@ class World:
             self.oracle.deletes(offset)
 
     def truncate(self, offset: int) -> None:
-        """Cut, as a follower does."""
+        """Cut, as a follower does. A batch that spans the offset goes as a whole."""
+        if offset < self.log.log_end_offset:
+            data = self.log.read(offset, 1, limit=ReadLimit.LOG_END)
+            offset = min([offset, *(at for at, _ in records_of(data))])
         self.oracle.cuts(offset)
         self.written = {at: each for at, each in self.written.items() if at < offset}
         self.log.truncate_to(offset)

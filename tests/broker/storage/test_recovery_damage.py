@@ -181,3 +181,18 @@ def test_given_a_recovery_point_and_no_durable_offset_when_judged_then_below_it_
 def test_given_a_durable_offset_lifted_by_the_log_start_when_judged_then_nothing_was_promised():
     assert not is_damage(bad_from(3), Hints(False, 0, 6, 6), is_followed=True)
     assert is_damage(bad_from(3), Hints(False, 0, 5, 6), is_followed=True)
+
+
+def test_given_a_deleted_segment_of_which_an_index_came_back_when_started_then_nothing_is_lost():
+    """Below the log start: a power cut may undo the renames of older segments, not this log's."""
+    storage = filled()
+    storage.log.advance_log_start(8)
+    storage.directory.checkpoint()
+    storage.disk.rename(storage.path / log_file_name(4), storage.path / f"{4:020d}.log.deleted")
+    storage.disk.kill()
+
+    log = storage.restarted()
+
+    assert list(log.damage) == []
+    assert (log.log_start_offset, log.log_end_offset) == (8, 9)
+    assert records_of(log.read(8, 10_000)) == expected(8, 9)
