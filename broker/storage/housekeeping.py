@@ -32,8 +32,9 @@ TURN_S: Final = 0.001
 SEGMENTS_PER_TURN: Final = 16
 """However fast it goes."""
 
-SEGMENTS_AT_ONCE: Final = 4
-"""Of one log: a segment that was not looked at before has its files opened and its end read."""
+SEGMENTS_AT_ONCE: Final = 1
+"""Of one log: a segment that was not looked at before has its files opened and its end read, some
+milliseconds where its index is sparse."""
 
 
 class HousekeepingTask:

@@ -14,6 +14,7 @@ from broker.steps import run_to_end
 from broker.storage.deletion import CLOSED_SEGMENTS_MAX
 from broker.storage.durable_offsets import read_durable_offsets
 from broker.storage.housekeeping import SEGMENTS_PER_TURN, Housekeeping
+from broker.storage.segment import LogSegment
 from broker.storage.storage_options import StorageOptions
 from protocol.identifiers import TopicPartition
 from tests.support.log_storage import ROOT, SMALL_SEGMENTS, TOPIC_ID, LogStorage, batch
@@ -185,8 +186,10 @@ def test_given_a_slow_machine_when_a_turn_has_taken_its_time_then_it_ends():
 
     assert housekeeping.turn(now(storage) + 1)
 
+    assert storage.log.log_start_offset == 4  # one segment took all the time that a turn has
+    has_more = [housekeeping.turn(now(storage) + 1) for _ in range(4)]
     assert storage.log.log_start_offset == 9
-    assert not housekeeping.turn(now(storage) + 1)
+    assert not has_more[-1]
 
 
 def test_given_a_log_to_be_looked_at_soon_when_it_is_then_before_the_next_round():
@@ -267,3 +270,31 @@ def test_given_deleted_segments_when_they_are_gone_then_their_log_is_looked_at_n
     assert waited == 1
     assert not deleting
     assert not [name for name in storage.names() if name.endswith(".deleted")]
+
+
+def test_given_segments_that_nobody_has_looked_at_when_a_round_begins_then_few_are_in_a_turn(
+    monkeypatch,
+):
+    """Each has its files opened and its end read: some milliseconds, where its index is sparse."""
+    storage = LogStorage(RETAINING)
+    for _ in range(80):
+        storage.append(b"x")
+    storage.flush()
+    storage.restart()
+    housekeeping = Housekeeping(storage.directory)
+    storage.clock.advance(ms=2_000)
+    look, looks = LogSegment.largest_timestamp, 0
+
+    def slow(segment: LogSegment) -> int:
+        nonlocal looks
+        looks += 1
+        storage.clock.advance(ms=5)
+        return look(segment)
+
+    monkeypatch.setattr(LogSegment, "largest_timestamp", slow)
+    counts = [0]
+    while housekeeping.turn(now(storage)):
+        counts.append(looks)
+
+    assert storage.log.segments.base_offsets == (80,)
+    assert max(b - a for a, b in itertools.pairwise(counts)) <= 2
