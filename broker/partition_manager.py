@@ -85,9 +85,8 @@ class PartitionManager:
         recovery: StartRecovery | None = None,
         watch_executor: Executor | None = None,
     ) -> None:
-        self._loop, self._clock, self._metrics = loop, clock, metrics
+        self._loop, self._clock, self._metrics, self._on_fatal = loop, clock, metrics, on_fatal
         self.topics_config, self._limits = config.topics, config.limits
-        self._on_fatal = on_fatal
         self._own_executors: list[Executor] = []
         self._threads = flush_executor or self._executor(config.flush.threads, "tidelog-flush")
         self.store = TopicStore(
@@ -110,17 +109,15 @@ class PartitionManager:
             threads_max=config.flush.threads,
         )
         self._deadlines = CommitDeadlines(loop, clock)
-        self._table = PartitionTable()
+        self._table, self._locks = PartitionTable(), TopicLocks()
         self.is_draining = False
         """No request waits for anything new any more."""
-        self._locks = TopicLocks()
         self.growth = TopicGrowth(
             self.store, self._table, self._locks, self.flusher, self._limits, self._partition
         )
         self._housekeeper = Housekeeper(loop, clock, self._threads, on_failure=self.flusher.fail)
-        self._watch_disks(
-            watch_executor or self._executor(len(config.storage.data_dirs), "tidelog-disk")
-        )
+        watchers = watch_executor or self._executor(len(config.storage.data_dirs), "tidelog-disk")
+        self._watch_disks(watchers)
         self._bind_lookups()
 
     def _watch_disks(self, threads: Executor) -> None:
