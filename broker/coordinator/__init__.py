@@ -1,0 +1,1 @@
+"""Consumer groups: state machines without I/O, and what keeps them in `__consumer_offsets`."""

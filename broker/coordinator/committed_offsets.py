@@ -1,0 +1,92 @@
+"""CommittedOffsets: how far one group has come, partition by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+__all__ = ["CommittedOffset", "CommittedOffsets", "Place"]
+
+Place: TypeAlias = tuple[str, int]
+"""Topic and partition."""
+
+
+class CommittedOffset(NamedTuple):
+    """One committed offset."""
+
+    offset: int
+    leader_epoch: int
+    """Of the record before it, -1 if the client does not know."""
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = -1
+    """When it goes, if the client has said so (OffsetCommit 2 to 4); else retention decides."""
+
+
+class CommittedOffsets:
+    """The committed offsets of a group.
+
+    An offset is *pending* from when its record is written until that is committed. Until then
+    readers are shown the one before; and its key has to be counted when a group is deleted, or it
+    would be there again after a restart.
+    """
+
+    __slots__ = ("_pending", "by_topic", "count")
+
+    def __init__(self) -> None:
+        self.by_topic: dict[str, dict[int, CommittedOffset]] = {}
+        self.count = 0
+        """Of those that are committed."""
+        self._pending: dict[Place, int] = {}
+
+    def get(self, topic: str, partition: int) -> CommittedOffset | None:
+        """Return what is committed for a partition."""
+        partitions = self.by_topic.get(topic)
+        return None if partitions is None else partitions.get(partition)
+
+    def begin(self, place: Place) -> None:
+        """An offset was written, and is to be committed."""
+        self._pending[place] = self._pending.get(place, 0) + 1
+
+    def end(self, place: Place, committed: CommittedOffset | None) -> None:
+        """What `begin` said is committed, or (None) never will be known to be."""
+        left = self._pending[place] - 1
+        if left:
+            self._pending[place] = left
+        else:
+            del self._pending[place]
+        if committed is not None:
+            self.put(place, committed)
+
+    def put(self, place: Place, committed: CommittedOffset) -> None:
+        """Note what is committed."""
+        partitions = self.by_topic.setdefault(place[0], {})
+        self.count += place[1] not in partitions
+        partitions[place[1]] = committed
+
+    def remove(self, place: Place) -> None:
+        """Forget what is committed; that there is nothing is no error."""
+        partitions = self.by_topic.get(place[0])
+        if partitions is not None and partitions.pop(place[1], None) is not None:
+            self.count -= 1
+            if not partitions:
+                del self.by_topic[place[0]]
+
+    def items(self) -> Iterator[tuple[Place, CommittedOffset]]:
+        """Yield everything that is committed; nothing may change meanwhile."""
+        for topic, partitions in self.by_topic.items():
+            for partition, committed in partitions.items():
+                yield (topic, partition), committed
+
+    def places(self) -> list[Place]:
+        """Return where something is committed or pending."""
+        return list(dict.fromkeys([*(place for place, _ in self.items()), *self._pending]))
+
+    def is_pending(self, place: Place) -> bool:
+        """Whether an offset was written there and is not committed yet."""
+        return place in self._pending
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is committed or pending."""
+        return not self.count and not self._pending

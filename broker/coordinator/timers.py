@@ -1,0 +1,79 @@
+"""Timers: what is to happen later, without anybody's event loop.
+
+Whoever has one asks `next_s` when to come back, and then calls `fire`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+__all__ = ["Timer", "Timers"]
+
+
+class Timer:
+    """One call to be made; `cancel` it, and it is not."""
+
+    __slots__ = ("_call", "when_s")
+
+    def __init__(self, when_s: float, call: Callable[[], object]) -> None:
+        self.when_s = when_s
+        """On the monotonic clock."""
+        self._call: Callable[[], object] | None = call
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is still going to be called."""
+        return self._call is not None
+
+    def cancel(self) -> None:
+        """Do not call; that it was called or cancelled before is no error."""
+        self._call = None
+
+    def fire(self) -> None:
+        """Call, once."""
+        call, self._call = self._call, None
+        if call is not None:
+            call()
+
+
+class Timers:
+    """Every timer of a coordinator.
+
+    Args:
+        monotonic: The clock, in seconds.
+        on_earlier: Called when the next timer is due earlier than the one that was next before.
+    """
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float],
+        on_earlier: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.monotonic, self._on_earlier = monotonic, on_earlier
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._numbers = count()  # timers of one moment fire in the order in which they were set
+
+    def after(self, delay_ms: float, call: Callable[[], object]) -> Timer:
+        """Have `call` called in `delay_ms`."""
+        timer = Timer(self.monotonic() + delay_ms / 1000, call)
+        is_earlier = not self._heap or timer.when_s < self._heap[0][0]
+        heapq.heappush(self._heap, (timer.when_s, next(self._numbers), timer))
+        if is_earlier:
+            self._on_earlier()
+        return timer
+
+    @property
+    def next_s(self) -> float | None:
+        """When `fire` is to be called, on the monotonic clock; None: there are no timers."""
+        heap = self._heap
+        while heap and not heap[0][2].is_pending:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def fire(self) -> None:
+        """Make all calls that are due."""
+        now_s = self.monotonic()
+        while (next_s := self.next_s) is not None and next_s <= now_s:
+            heapq.heappop(self._heap)[2].fire()
