@@ -96,8 +96,10 @@ class DyingWorker(InlineWorker):
     """Writes a file until it has ended for certain, for which one has to wait."""
 
     late: Path
+    has_ended = False
 
     async def settle(self) -> None:
+        self.has_ended = True
         self.late.write_bytes(b"some")
 
 
@@ -114,6 +116,7 @@ async def test_given_a_worker_that_is_killed_when_it_had_begun_a_file_then_none_
 
     assert await bench.new_cleaner(job_with_changes).clean_one()
 
+    assert jobs.has_ended
     assert bench.metrics.failures == 1
     assert not [path for path in log.directory.iterdir() if "cleaned" in path.name]
     bench.close()
