@@ -254,6 +254,19 @@ def test_given_any_wrong_digit_among_the_log_starts_when_started_then_no_answer_
         assert answers(storage) == before, wrong
 
 
+def test_given_a_start_that_was_cut_off_when_a_digit_is_wrong_then_the_copy_it_made_decides():
+    """A start writes `durable-offsets` anew, before anything else can tell it of a log start."""
+    storage = told()
+    before = answers(storage)
+    storage.crash()
+    data = storage.disk.read_file(LOG_STARTS)
+    changed(lambda _, random: data.replace(b" 1\n", b" 9\n"))(storage, LOG_STARTS, Random())
+
+    storage.crash()
+
+    assert answers(storage) == before
+
+
 @pytest.mark.parametrize("start", ["kill", "power cut"])
 def test_given_deleted_segments_that_keep_their_names_when_a_digit_is_wrong_then_it_is_not_believed(
     start: str,
