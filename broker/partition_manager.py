@@ -112,6 +112,7 @@ class PartitionManager:
         self._table, self._locks = PartitionTable(), TopicLocks()
         self.is_draining = False
         """No request waits for anything new any more."""
+        self.on_topic_deleted: Callable[[str], object] = lambda name: None
         self.growth = TopicGrowth(
             self.store, self._table, self._locks, self.flusher, self._limits, self._partition
         )
@@ -236,10 +237,18 @@ class PartitionManager:
         Raises:
             StorageError, InvalidPartitionsError: as `create_topic`.
         """
+        if await self.ensure_own_topic(name, self.topics_config.default_partitions, {}):
+            self._metrics.topics_auto_created += 1
+
+    async def ensure_own_topic(
+        self, name: str, partition_count: int, settings: Mapping[str, str]
+    ) -> bool:
+        """As `ensure_topic`, for the broker's own topics; return whether it was not there."""
         async with self._locks.changing(name):
-            if name not in self.store.entries:
-                await self._create(name, self.topics_config.default_partitions, {})
-                self._metrics.topics_auto_created += 1
+            is_new = name not in self.store.entries
+            if is_new:
+                await self._create(name, partition_count, settings)
+        return is_new
 
     async def create_topic(
         self, name: str, partition_count: int, settings: Mapping[str, str]
@@ -296,6 +305,7 @@ class PartitionManager:
             await self.flusher.forget([partition.log for partition in partitions])
             await self.store.finish_delete(entry)
         _log.info("topic deleted", topic=name)
+        self.on_topic_deleted(name)
 
     async def alter_topic(self, name: str, changes: SettingChanges) -> None:
         """Change settings of a topic: durable, and in effect, on return.
