@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from broker.kafka_api.call import Call
 from broker.kafka_api.list_offsets import READ_COMMITTED, epoch_error
-from broker.native_api.fetch_sending import Found, Send, batch_sends
-from broker.native_api.waiting_fetch import Entry, WaitingFetch
-from broker.native_api.warm_slices import WarmSlices
 from broker.network.answers import Answer
+from broker.requests.fetch_sending import Found, Send, batch_sends
+from broker.requests.waiting_fetch import Entry, WaitingFetch
+from broker.requests.warm_slices import WarmSlices
 from broker.steps import Steps
 from broker.storage.log_reader import ReadLimit
 from protocol.error_codes import ErrorCode

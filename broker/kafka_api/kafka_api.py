@@ -19,8 +19,8 @@ from broker.kafka_api.metadata import MetadataHandler
 from broker.kafka_api.produce import ProduceHandler
 from broker.kafka_api.session import KafkaSession
 from broker.metrics import Metrics, RequestMetrics
-from broker.native_api.step_runner import StepRunner
 from broker.network.answers import Parts, PendingResponse
+from broker.requests.step_runner import StepRunner
 from protocol.kafka.apis import APIS, Api, ApiKey
 from protocol.kafka.message import Struct
 

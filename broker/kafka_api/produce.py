@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.kafka_api.call import Call
-from broker.native_api.produce_entries import RECORD_BATCH, Entry, Outcome, ProduceEntries, Request
 from broker.network.answers import Answer, Parts
+from broker.requests.produce_entries import RECORD_BATCH, Entry, Outcome, ProduceEntries, Request
 from protocol.compression import Codec
 from protocol.error_codes import ErrorCode
 from protocol.kafka.produce import (

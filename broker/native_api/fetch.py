@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.native_api.fetch_sending import Found, Send, batch_sends, simple_sends
-from broker.native_api.waiting_fetch import Entry, WaitingFetch
-from broker.native_api.warm_slices import WarmSlices
 from broker.network.answers import Answer, Parts
+from broker.requests.fetch_sending import Found, Send, batch_sends, simple_sends
+from broker.requests.waiting_fetch import Entry, WaitingFetch
+from broker.requests.warm_slices import WarmSlices
 from broker.steps import Steps
 from protocol.error_codes import ErrorCode
 from protocol.errors import InvalidRequestError, TidelogError

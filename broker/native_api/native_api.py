@@ -13,9 +13,9 @@ from broker.native_api.fetch import FetchHandler
 from broker.native_api.offsets import OffsetsHandler
 from broker.native_api.produce import ProduceHandler
 from broker.native_api.session import Handle, HandleRun, NativeSession
-from broker.native_api.step_runner import StepRunner
 from broker.native_api.topic_changes import TopicChangesHandler
 from broker.native_api.topics import TopicsHandler
+from broker.requests.step_runner import StepRunner
 from protocol.native.request_types import RequestType
 
 if TYPE_CHECKING:

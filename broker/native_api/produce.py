@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.native_api.produce_entries import (
+from broker.network.answers import Answer, HandledFrames, PendingResponse
+from broker.requests.produce_entries import (
     RECORD_BATCH,
     Entry,
     Outcome,
@@ -21,7 +22,6 @@ from broker.native_api.produce_entries import (
     encode_multi,
     encode_single,
 )
-from broker.network.answers import Answer, HandledFrames, PendingResponse
 from protocol.error_codes import ErrorCode
 from protocol.errors import InvalidRequestError, StorageError
 from protocol.native.produce_run import RUN_BYTES_MAX, ProduceRun

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.native_api.produce_entries import ENTRIES_PER_STEP
+from broker.requests.produce_entries import ENTRIES_PER_STEP
 from protocol.error_codes import ErrorCode
 from protocol.native import requests
 from protocol.simple_message_set import build_set

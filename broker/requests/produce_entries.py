@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from broker.native_api.conversion import to_record_batches
 from broker.network.answers import Answer, Parts, PendingResponse
+from broker.requests.conversion import to_record_batches
 from broker.steps import Job, Steps
 from protocol.error_codes import ErrorCode
 from protocol.errors import (
@@ -29,11 +29,10 @@ from protocol.native.request_types import ACKS_NONE, ACKS_WRITTEN, MessageFormat
 from protocol.native.responses import encode_multi_produce_response, encode_produce_response
 
 if TYPE_CHECKING:
-    from broker.kafka_api.kafka_api import KafkaApi
     from broker.metrics import RequestMetrics
-    from broker.native_api.native_api import NativeApi
     from broker.network.connection import Connection
     from broker.partition import Partition
+    from broker.requests.protocol_api import ProtocolApi
 
 RECORD_BATCH: Final = int(MessageFormat.RECORD_BATCH)
 
@@ -87,7 +86,7 @@ class ProduceEntries:
         "_storage_metrics",
     )  # fmt: skip
 
-    def __init__(self, api: NativeApi | KafkaApi) -> None:
+    def __init__(self, api: ProtocolApi) -> None:
         self._storage_metrics = api.metrics.storage
         self._manager, self._runner = api.manager, api.runner
         self._clock, self._monotonic = api.clock, api.monotonic

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.native_api.conversion import (
+from broker.requests.conversion import (
     INLINE_DECOMPRESSION_BYTES_MAX,
     RUN_MESSAGES,
     SKIPPED_MESSAGES,

@@ -12,8 +12,8 @@ import abc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from broker.native_api.fetch_sending import Found, Send
 from broker.network.answers import Answer, Parts, PendingResponse
+from broker.requests.fetch_sending import Found, Send
 from broker.steps import Job, Steps
 from broker.storage.log_reader import ReadLimit
 from broker.storage.segment_check import BytesUncheckedError
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.metrics import RequestMetrics
-    from broker.native_api.step_runner import StepRunner
-    from broker.native_api.warm_slices import WarmSlices
     from broker.network.connection import Connection
     from broker.partition import Partition
     from broker.partition_manager import PartitionManager
+    from broker.requests.step_runner import StepRunner
+    from broker.requests.warm_slices import WarmSlices
 
 
 class Entry(NamedTuple):

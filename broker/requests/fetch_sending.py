@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.native_api.conversion import (
+from broker.requests.conversion import (
     MAGIC_POSITION,
     SLICE_BYTES,
     to_current_format,

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.native_api.warm_slices import JUST_WRITTEN_BYTES, WARM_S, WarmSlices
+from broker.requests.warm_slices import JUST_WRITTEN_BYTES, WARM_S, WarmSlices
 
 
 class Piece:

@@ -1,0 +1,1 @@
+"""What the handlers of both protocols share: appending, fetching, conversions, work in steps."""
