@@ -16,8 +16,10 @@ from broker.kafka_api.fetch import FetchHandler
 from broker.kafka_api.init_producer_id import InitProducerIdHandler
 from broker.kafka_api.list_offsets import ListOffsetsHandler
 from broker.kafka_api.metadata import MetadataHandler
+from broker.kafka_api.partitions import PartitionsHandler
 from broker.kafka_api.produce import ProduceHandler
 from broker.kafka_api.session import KafkaSession
+from broker.kafka_api.topics import TopicsHandler
 from broker.metrics import Metrics, RequestMetrics
 from broker.network.answers import Parts, PendingResponse
 from broker.requests.step_runner import StepRunner
@@ -68,6 +70,7 @@ class KafkaApi:
         self._serve({ApiKey.API_VERSIONS: self.api_versions.api_versions})
         self._serve_data()
         self._serve_metadata()
+        self._serve_topic_changes()
 
     def _serve_metadata(self) -> None:
         cluster = ClusterHandler(self)
@@ -76,6 +79,17 @@ class KafkaApi:
                 ApiKey.METADATA: MetadataHandler(self).metadata,
                 ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
                 ApiKey.DESCRIBE_TOPIC_PARTITIONS: cluster.describe_topic_partitions,
+            }
+        )
+
+    def _serve_topic_changes(self) -> None:
+        topics, partitions = TopicsHandler(self), PartitionsHandler(self)
+        self._serve(
+            {
+                ApiKey.CREATE_TOPICS: topics.create_topics,
+                ApiKey.DELETE_TOPICS: topics.delete_topics,
+                ApiKey.CREATE_PARTITIONS: partitions.create_partitions,
+                ApiKey.DELETE_RECORDS: partitions.delete_records,
             }
         )
 
