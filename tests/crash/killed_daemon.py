@@ -24,6 +24,7 @@ VALUE_BYTES_MAX: Final = 300
 BATCH_BYTES_MAX: Final = 61 + 5 * (VALUE_BYTES_MAX + 40)
 RETENTION_BYTES: Final = 60_000
 REQUESTS_UNDER_WAY: Final = 8
+OFFSET_OUT_OF_RANGE: Final = 1
 CORRUPT_MESSAGE: Final = 2
 CLEANER_WAIT_S: Final = 20.0
 PAUSE_S: Final = 0.008
@@ -60,6 +61,10 @@ def oracles() -> dict[str, Oracle]:
     }
 
 
+class BehindError(Exception):
+    """An offset out of range: of a reader that retention has overtaken."""
+
+
 class DaemonView:
     """One partition of a running daemon, as its clients find it."""
 
@@ -91,13 +96,20 @@ class DaemonView:
         return self._offset(timestamp_ms)
 
     def fetch(self, offset: int) -> tuple[list[tuple[int, Message]], int]:
-        """Return what there is from `offset` on, and where to go on."""
-        return self._fetch(offset, 1 << 18)
+        """Return what there is from `offset` on, or the log start, and where to go on."""
+        while True:
+            try:
+                return self._fetch(offset, 1 << 18)
+            except BehindError:
+                offset, behind = self._offset(-2) or 0, offset
+                assert offset > behind, (self._topic, offset, behind)
 
     def _fetch(self, offset: int, max_bytes: int) -> tuple[list[tuple[int, Message]], int]:
         send = self._wire.fetch(self._topic, 0, offset, format=RECORD_BATCH, max_bytes=max_bytes)
         if send.error == CORRUPT_MESSAGE:
             raise UnreadableError(f"{self._topic} at {offset}")
+        if send.error == OFFSET_OUT_OF_RANGE:
+            raise BehindError(f"{self._topic} at {offset}")
         assert send.error == 0, (send.error, self._topic, offset)
         found: list[tuple[int, Message]] = []
         following = offset
