@@ -12,6 +12,8 @@ from broker.clock import Clock, SystemClock
 from broker.kafka_api.api_versions import ApiVersionsHandler
 from broker.kafka_api.call import Call
 from broker.kafka_api.cluster import ClusterHandler
+from broker.kafka_api.config_changes import ConfigChangesHandler
+from broker.kafka_api.configs import ConfigsHandler
 from broker.kafka_api.fetch import FetchHandler
 from broker.kafka_api.init_producer_id import InitProducerIdHandler
 from broker.kafka_api.list_offsets import ListOffsetsHandler
@@ -71,6 +73,7 @@ class KafkaApi:
         self._serve_data()
         self._serve_metadata()
         self._serve_topic_changes()
+        self._serve_configs()
 
     def _serve_metadata(self) -> None:
         cluster = ClusterHandler(self)
@@ -90,6 +93,17 @@ class KafkaApi:
                 ApiKey.DELETE_TOPICS: topics.delete_topics,
                 ApiKey.CREATE_PARTITIONS: partitions.create_partitions,
                 ApiKey.DELETE_RECORDS: partitions.delete_records,
+            }
+        )
+
+    def _serve_configs(self) -> None:
+        configs, changes = ConfigsHandler(self), ConfigChangesHandler(self)
+        self._serve(
+            {
+                ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+                ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
+                ApiKey.ALTER_CONFIGS: changes.alter_configs,
+                ApiKey.INCREMENTAL_ALTER_CONFIGS: changes.incremental_alter_configs,
             }
         )
 
