@@ -1,0 +1,52 @@
+"""What the tests of real clients share: the client, its broker, and topics of their own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from tests.clients.adapters.aiokafka import AiokafkaClient
+from tests.clients.adapters.client import Client
+from tests.clients.adapters.confluent import ConfluentClient
+from tests.clients.adapters.kafka_python import KafkaPythonClient
+from tests.support.kafka_jars import KafkaPrograms, kafka_programs
+from tests.support.running_broker import BrokerProcess
+
+CLIENTS: dict[str, type[Client]] = {
+    "confluent-kafka": ConfluentClient,
+    "kafka-python": KafkaPythonClient,
+    "aiokafka": AiokafkaClient,
+}
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest, broker: BrokerProcess) -> Client:
+    """Each client in its turn, connected to the broker that all tests of a session share."""
+    return CLIENTS[request.param](broker.kafka_address)
+
+
+@pytest.fixture
+def new_topic(client: Client) -> Callable[..., str]:
+    """Make a topic that no other test knows; arguments as those of `Client.create_topic`."""
+
+    def make(*arguments: int, **settings: str | int) -> str:
+        topic = f"topic-{next(NUMBERS)}"
+        client.create_topic(topic, *arguments, **settings)  # type: ignore[arg-type]
+        return topic
+
+    return make
+
+
+@pytest.fixture
+def topic(new_topic: Callable[..., str]) -> str:
+    """Return a topic of one partition that no other test knows."""
+    return new_topic()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> KafkaPrograms:
+    """Kafka's own programs; the test is skipped, loudly, where they cannot be had."""
+    return kafka_programs()
