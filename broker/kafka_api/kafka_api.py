@@ -17,9 +17,11 @@ from broker.kafka_api.configs import ConfigsHandler
 from broker.kafka_api.fetch import FetchHandler
 from broker.kafka_api.init_producer_id import InitProducerIdHandler
 from broker.kafka_api.list_offsets import ListOffsetsHandler
+from broker.kafka_api.log_dirs import LogDirsHandler
 from broker.kafka_api.metadata import MetadataHandler
 from broker.kafka_api.partitions import PartitionsHandler
 from broker.kafka_api.produce import ProduceHandler
+from broker.kafka_api.producers import ProducersHandler
 from broker.kafka_api.session import KafkaSession
 from broker.kafka_api.topics import TopicsHandler
 from broker.metrics import Metrics, RequestMetrics
@@ -73,7 +75,7 @@ class KafkaApi:
         self._serve_data()
         self._serve_metadata()
         self._serve_topic_changes()
-        self._serve_configs()
+        self._serve_admin()
 
     def _serve_metadata(self) -> None:
         cluster = ClusterHandler(self)
@@ -96,7 +98,7 @@ class KafkaApi:
             }
         )
 
-    def _serve_configs(self) -> None:
+    def _serve_admin(self) -> None:
         configs, changes = ConfigsHandler(self), ConfigChangesHandler(self)
         self._serve(
             {
@@ -104,6 +106,8 @@ class KafkaApi:
                 ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
                 ApiKey.ALTER_CONFIGS: changes.alter_configs,
                 ApiKey.INCREMENTAL_ALTER_CONFIGS: changes.incremental_alter_configs,
+                ApiKey.DESCRIBE_LOG_DIRS: LogDirsHandler(self).describe_log_dirs,
+                ApiKey.DESCRIBE_PRODUCERS: ProducersHandler(self).describe_producers,
             }
         )
 
