@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from broker.config_groups import GroupsConfig
 from broker.config_topics import TopicsConfig
 from broker.config_units import count, duration, size, text
 from broker.storage.storage_options import StorageOptions
@@ -23,6 +24,7 @@ __all__ = [
     "Config",
     "DaemonConfig",
     "FlushConfig",
+    "GroupsConfig",
     "HttpConfig",
     "LimitsConfig",
     "ListenersConfig",
@@ -218,6 +220,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     topics: TopicsConfig = TopicsConfig()
     flush: FlushConfig = FlushConfig()
     cleaner: CleanerConfig = CleanerConfig()
+    groups: GroupsConfig = GroupsConfig()
     limits: LimitsConfig = LimitsConfig()
     log: LogOutputConfig = LogOutputConfig()
 
@@ -247,6 +250,13 @@ def contradictions(config: Config) -> list[tuple[str, str]]:
     if topics.min_compaction_lag_ms > topics.max_compaction_lag_ms:
         problem = "must not be above topics.max_compaction_lag_ms"
         found.append(("topics.min_compaction_lag_ms", problem))
+    groups = config.groups
+    if groups.min_session_timeout_ms > groups.max_session_timeout_ms:
+        problem = "must not be above groups.max_session_timeout_ms"
+        found.append(("groups.min_session_timeout_ms", problem))
+    if groups.offsets_topic_partitions > bounds.partitions_per_topic_max:
+        problem = "must not be above limits.partitions_per_topic_max"
+        found.append(("groups.offsets_topic_partitions", problem))
     if topics.default_partitions > bounds.partitions_per_topic_max:
         problem = "must not be above limits.partitions_per_topic_max"
         found.append(("topics.default_partitions", problem))

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from broker import config, config_keys, config_topics
+from broker import config, config_groups, config_keys, config_topics
 from broker.config_keys import Key
 
 EXAMPLE_FILE: Final = "config.example.toml"
@@ -83,7 +83,7 @@ def documentation(path: str) -> str:
 @functools.cache
 def _documentation() -> dict[str, str]:
     found: dict[str, str] = {}
-    structs = {**_structs(config), **_structs(config_topics)}
+    structs = {**_structs(config), **_structs(config_topics), **_structs(config_groups)}
     for table in config_keys.tables():
         struct = structs[type(getattr(config.Config(), table)).__name__]
         found[table] = _flat(ast.get_docstring(struct) or "")

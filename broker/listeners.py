@@ -38,6 +38,7 @@ class Listeners:
         self._config, self._clock = config, clock
         self._metrics, self._admission = metrics, admission
         self._all: list[Listener] = []
+        self._kafka: KafkaApi | None = None
         metrics.connections_open = lambda: admission.connections
         metrics.receive_buffer_bytes = lambda: admission.buffers.held_bytes
         metrics.is_accepting = lambda: all(each.is_accepting for each in self._all)
@@ -64,7 +65,7 @@ class Listeners:
         self._add("native", sockets, native.session, manager)
         if settings.kafka_enabled:
             sockets = bind_all(settings.host, settings.kafka_port, "listeners.kafka_port")
-            kafka = KafkaApi(
+            kafka = self._kafka = KafkaApi(
                 manager, config=config, loop=loop, clock=self._clock, executor=executor,
                 metrics=self._metrics, maps_slices=maps_slices,
                 cluster_id=manager.store.directories.cluster_id,
@@ -73,6 +74,8 @@ class Listeners:
             self._add("kafka", sockets, kafka.session, manager)
         for listener in self._all:
             await listener.start()
+        if self._kafka is not None:
+            self._kafka.coordinator.begin()
 
     def _advertised(self, sockets: list[socket.socket]) -> tuple[str, int]:
         settings = self._config.listeners
@@ -116,4 +119,6 @@ class Listeners:
 
     async def drain(self, deadline_s: float) -> int:
         """Close all connections once they are answered; return how many were cut."""
+        if self._kafka is not None:
+            self._kafka.coordinator.drain()
         return sum(await asyncio.gather(*(each.drain(deadline_s) for each in self._all)))

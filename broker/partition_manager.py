@@ -112,7 +112,6 @@ class PartitionManager:
         self._table, self._locks = PartitionTable(), TopicLocks()
         self.is_draining = False
         """No request waits for anything new any more."""
-        self.on_topic_deleted: Callable[[str], object] = lambda name: None
         self.growth = TopicGrowth(
             self.store, self._table, self._locks, self.flusher, self._limits, self._partition
         )
@@ -136,6 +135,8 @@ class PartitionManager:
         self.partition_of = self._table.partition
         self.writable_partition = self._table.writable_partition
         self.check_writable = self._table.check_writable
+        self.on_topic_deleted: Callable[[str], object] = lambda name: None
+        """Is told of each deletion, by name, before the name can be used again."""
         self.check_new_topic = partial(check_new_topic, self.store, self._limits)
 
     def _executor(self, threads: int, name: str) -> Executor:
@@ -304,8 +305,8 @@ class PartitionManager:
                     await asyncio.sleep(0)
             await self.flusher.forget([partition.log for partition in partitions])
             await self.store.finish_delete(entry)
+            self.on_topic_deleted(name)
         _log.info("topic deleted", topic=name)
-        self.on_topic_deleted(name)
 
     async def alter_topic(self, name: str, changes: SettingChanges) -> None:
         """Change settings of a topic: durable, and in effect, on return.

@@ -9,12 +9,16 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker.clock import Clock, SystemClock
+from broker.coordinator.group_coordinator import GroupCoordinator
 from broker.kafka_api.api_versions import ApiVersionsHandler
 from broker.kafka_api.call import Call
 from broker.kafka_api.cluster import ClusterHandler
 from broker.kafka_api.config_changes import ConfigChangesHandler
 from broker.kafka_api.configs import ConfigsHandler
 from broker.kafka_api.fetch import FetchHandler
+from broker.kafka_api.group_admin import GroupAdminHandler
+from broker.kafka_api.group_membership import GroupMembershipHandler
+from broker.kafka_api.group_offsets import GroupOffsetsHandler
 from broker.kafka_api.init_producer_id import InitProducerIdHandler
 from broker.kafka_api.list_offsets import ListOffsetsHandler
 from broker.kafka_api.log_dirs import LogDirsHandler
@@ -76,6 +80,7 @@ class KafkaApi:
         self._serve_metadata()
         self._serve_topic_changes()
         self._serve_admin()
+        self._serve_groups(executor)
 
     def _serve_metadata(self) -> None:
         cluster = ClusterHandler(self)
@@ -108,6 +113,28 @@ class KafkaApi:
                 ApiKey.INCREMENTAL_ALTER_CONFIGS: changes.incremental_alter_configs,
                 ApiKey.DESCRIBE_LOG_DIRS: LogDirsHandler(self).describe_log_dirs,
                 ApiKey.DESCRIBE_PRODUCERS: ProducersHandler(self).describe_producers,
+            }
+        )
+
+    def _serve_groups(self, executor: Executor) -> None:
+        self.coordinator = GroupCoordinator(
+            self.manager, self.config.groups, loop=self.loop, clock=self.clock, executor=executor
+        )
+        members, offsets = GroupMembershipHandler(self), GroupOffsetsHandler(self)
+        groups = GroupAdminHandler(self)
+        self._serve(
+            {
+                ApiKey.FIND_COORDINATOR: members.find_coordinator,
+                ApiKey.JOIN_GROUP: members.join_group,
+                ApiKey.SYNC_GROUP: members.sync_group,
+                ApiKey.HEARTBEAT: members.heartbeat,
+                ApiKey.LEAVE_GROUP: members.leave_group,
+                ApiKey.OFFSET_COMMIT: offsets.offset_commit,
+                ApiKey.OFFSET_FETCH: offsets.offset_fetch,
+                ApiKey.OFFSET_DELETE: offsets.offset_delete,
+                ApiKey.LIST_GROUPS: groups.list_groups,
+                ApiKey.DESCRIBE_GROUPS: groups.describe_groups,
+                ApiKey.DELETE_GROUPS: groups.delete_groups,
             }
         )
 
