@@ -144,7 +144,8 @@ _TABLE: Final = (
     ),
     KafkaSetting(
         "message.timestamp.difference.max.ms", _T.LONG, "",
-        "Not known to Kafka since 4.0; it stands for the two above where they are not set.",
+        "Not known to Kafka since 4.0; where message.timestamp.after.max.ms or "
+        "message.timestamp.before.max.ms is not set, it stands for that.",
     ),
     KafkaSetting(
         "message.timestamp.type", _T.STRING, "log.message.timestamp.type",
