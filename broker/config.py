@@ -13,11 +13,13 @@ from typing import Annotated, Final
 
 import msgspec
 
+from broker.advertised import advertised_address
 from broker.config_groups import GroupsConfig
 from broker.config_topics import TopicsConfig
 from broker.config_units import count, duration, size, text
 from broker.storage.storage_options import StorageOptions
 from protocol import limits
+from protocol.errors import ConfigError
 
 __all__ = [
     "CleanerConfig",
@@ -241,6 +243,10 @@ def contradictions(config: Config) -> list[tuple[str, str]]:
         if not host.strip():  # an unset variable must not open the broker to everybody
             found.append((path, 'is empty: name an address, or say "*" for every interface'))
     found += _shared_ports(config)
+    try:
+        advertised_address(config.listeners.kafka_advertised, config.listeners.host, 1)
+    except ConfigError as error:
+        found.append((error.path, error.problem))
     if bounds.in_flight_bytes_max < bounds.frame_bytes_max:
         problem = "must not be below limits.frame_bytes_max, or the largest request never fits"
         found.append(("limits.in_flight_bytes_max", problem))

@@ -20,7 +20,6 @@ from broker.http.background_import import import_with_breaks
 from broker.native_api.native_api import NativeApi
 from broker.network.listener import Listener
 from broker.network.listening import address_text, bind_all
-from protocol.errors import ConfigError
 
 if TYPE_CHECKING:
     from broker.clock import Clock
@@ -62,7 +61,7 @@ class Listeners:
             maps_slices: The loop's transports send mapped memory without touching it.
 
         Raises:
-            ConfigError: a port cannot be bound, or what to advertise is no address.
+            ConfigError: a port cannot be bound.
         """
         settings = self._config.listeners
         loop = asyncio.get_running_loop()
@@ -113,12 +112,7 @@ class Listeners:
     def _advertised(self, sockets: list[socket.socket]) -> tuple[str, int]:
         settings = self._config.listeners
         port = sockets[0].getsockname()[1]
-        try:
-            advertised = advertised_address(settings.kafka_advertised, settings.host, port)
-        except ConfigError:
-            for each in sockets:
-                each.close()
-            raise
+        advertised = advertised_address(settings.kafka_advertised, settings.host, port)
         log.info("Kafka clients are told", address=str(advertised))
         if advertised.doubt is not None:
             log.warning(advertised.doubt)
