@@ -7,18 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.clients.adapters.aiokafka import AiokafkaClient
+from tests.clients.adapters.all import CLIENTS
 from tests.clients.adapters.client import Client
-from tests.clients.adapters.confluent import ConfluentClient
-from tests.clients.adapters.kafka_python import KafkaPythonClient
 from tests.support.kafka_jars import KafkaPrograms, kafka_programs
 from tests.support.running_broker import BrokerProcess
 
-CLIENTS: dict[str, type[Client]] = {
-    "confluent-kafka": ConfluentClient,
-    "kafka-python": KafkaPythonClient,
-    "aiokafka": AiokafkaClient,
-}
 NUMBERS = itertools.count()
 
 
