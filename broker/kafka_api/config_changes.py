@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from broker.kafka_api.call import Call
+from broker.kafka_api.changes import in_turns
 from broker.kafka_api.configs import ResourceType, unsupported
 from broker.kafka_api.refusal import reason_of
 from broker.kafka_settings import KAFKA_SETTINGS, ConfigType
@@ -71,37 +72,35 @@ class ConfigChangesHandler:
     def __init__(self, server: KafkaApi) -> None:
         self._server, self._manager = server, server.manager
 
-    def alter_configs(
-        self, request: AlterConfigsRequest, call: Call
-    ) -> AlterConfigsResponse | PendingResponse:
+    def alter_configs(self, request: AlterConfigsRequest, call: Call) -> PendingResponse:
         """Handle an AlterConfigs: what is not named goes back to its default."""
         results = [
             (result, partial(_all_changes, resource.configs))
             for resource, result in _once(request.resources)
         ]
-        return self._answer(request, AlterConfigsResponse(), results, call)
+        return call.later(self._answer(request, AlterConfigsResponse(), results, call))
 
     def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest, call: Call
-    ) -> IncrementalAlterConfigsResponse | PendingResponse:
+    ) -> PendingResponse:
         """Handle an IncrementalAlterConfigs: what is not named stays as it is."""
         results = [
             (result, partial(_some_changes, resource.configs, self._manager.store.defaults))
             for resource, result in _once(request.resources)
         ]
-        return self._answer(request, IncrementalAlterConfigsResponse(), results, call)
+        return call.later(self._answer(request, IncrementalAlterConfigsResponse(), results, call))
 
-    def _answer(
+    async def _answer(
         self,
         request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
         response: AnyResponse,
         results: Sequence[tuple[AlterConfigsResourceResponse, Change]],
         call: Call,
-    ) -> AnyResponse | PendingResponse:
+    ) -> AnyResponse:
         """Check everything; then, if that is wanted, change what can be changed."""
         times = Counter(_key(resource) for resource in request.resources)
         possible: list[tuple[AlterConfigsResourceResponse, Change]] = []
-        for result, change in results:
+        async for result, change in in_turns(results):
             response.responses.append(result)
             try:
                 if times[_key(result)] > 1:
@@ -111,18 +110,12 @@ class ConfigChangesHandler:
                 _fail(result, error, call)
             else:
                 possible.append((result, change))
-        if request.validate_only or not possible:
-            return response
-
-        async def alter() -> AnyResponse:
-            for result, change in possible:
-                try:
-                    await self._manager.alter_topic(result.resource_name, change)
-                except TidelogError as error:
-                    _fail(result, error, call)
-            return response
-
-        return call.later(alter())
+        for result, change in () if request.validate_only else possible:
+            try:
+                await self._manager.alter_topic(result.resource_name, change)
+            except TidelogError as error:
+                _fail(result, error, call)
+        return response
 
     def _check(self, result: AlterConfigsResourceResponse, change: Change) -> None:
         """Check that a change could be made now.

@@ -14,7 +14,7 @@ import structlog
 
 from broker.kafka_api.assignments import check_assignments
 from broker.kafka_api.call import Call
-from broker.kafka_api.changes import Change, carry_out
+from broker.kafka_api.changes import Change, carry_out, in_turns
 from broker.kafka_api.refusal import (
     InvalidReplicaAssignmentError,
     PolicyViolationError,
@@ -57,15 +57,18 @@ class PartitionsHandler:
 
     # --- CreatePartitions -----------------------------------------------------------------------
 
-    def create_partitions(
-        self, request: CreatePartitionsRequest, call: Call
-    ) -> CreatePartitionsResponse | PendingResponse:
+    def create_partitions(self, request: CreatePartitionsRequest, call: Call) -> PendingResponse:
         """Handle a CreatePartitions."""
+        return call.later(self._create_partitions(request, call))
+
+    async def _create_partitions(
+        self, request: CreatePartitionsRequest, call: Call
+    ) -> CreatePartitionsResponse:
         times = Counter(topic.name for topic in request.topics)
         response = CreatePartitionsResponse()
         changes: list[Change] = []
         results: list[CreatePartitionsTopicResult] = []
-        for topic in {topic.name: topic for topic in request.topics}.values():
+        async for topic in in_turns({each.name: each for each in request.topics}.values()):
             result = CreatePartitionsTopicResult(topic.name)
             response.results.append(result)
             try:
@@ -80,7 +83,7 @@ class PartitionsHandler:
                 results.append(result)
         if not changes:
             return response
-        return call.later(self._carry_out(changes, results, response, request.timeout_ms, call))
+        return await self._carry_out(changes, results, response, request.timeout_ms, call)
 
     def _check(self, topic: CreatePartitionsTopic) -> None:
         """Check what can be checked before.
@@ -121,16 +124,19 @@ class PartitionsHandler:
 
     # --- DeleteRecords --------------------------------------------------------------------------
 
-    def delete_records(
+    def delete_records(self, request: DeleteRecordsRequest, call: Call) -> PendingResponse:
+        """Handle a DeleteRecords: log starts move first, and are saved before the answer."""
+        return call.later(self._delete_records(request, call))
+
+    async def _delete_records(
         self, request: DeleteRecordsRequest, call: Call
-    ) -> DeleteRecordsResponse | PendingResponse:
-        """Handle a DeleteRecords: log starts move at once, and are saved before the answer."""
+    ) -> DeleteRecordsResponse:
         response = DeleteRecordsResponse()
         moved: list[tuple[Partition, DeleteRecordsPartitionResult]] = []
         for topic in request.topics:
             results = DeleteRecordsTopicResult(topic.name)
             response.topics.append(results)
-            for entry in topic.partitions:
+            async for entry in in_turns(topic.partitions):
                 result = DeleteRecordsPartitionResult(entry.partition_index, UNKNOWN)
                 results.partitions.append(result)
                 try:
@@ -143,7 +149,7 @@ class PartitionsHandler:
                     moved.append((partition, result))
         if not moved:
             return response
-        return call.later(self._save(moved, response, request.timeout_ms, call))
+        return await self._save(moved, response, request.timeout_ms, call)
 
     def _move_log_start(self, topic: str, number: int, offset: int) -> Partition:
         """Move a log start to `offset`, if it is not above; return the partition.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.kafka_api.assignments import check_assignments
 from broker.kafka_api.call import Call
-from broker.kafka_api.changes import Change, carry_out
+from broker.kafka_api.changes import Change, carry_out, in_turns
 from broker.kafka_api.refusal import (
     InvalidReplicationFactorError,
     UnknownTopicIdError,
@@ -21,6 +21,7 @@ from broker.kafka_api.refusal import (
 from broker.kafka_settings import topic_entries
 from broker.network.answers import PendingResponse
 from broker.topic_settings import log_config
+from protocol.error_codes import ErrorCode
 from protocol.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from broker.kafka_api.kafka_api import KafkaApi
 
 BY_DEFAULT: Final = -1
+TOPICS_WITH_CONFIGS_MAX: Final = 1_000
+"""Of one answer: their settings take two kilobytes each. Those of the others can be asked for."""
 NAMES_IN_STATES_FROM_VERSION: Final = 6
 """DeleteTopics names topics by id or name from here on."""
 
@@ -58,15 +61,18 @@ class TopicsHandler:
 
     # --- CreateTopics ---------------------------------------------------------------------------
 
-    def create_topics(
-        self, request: CreateTopicsRequest, call: Call
-    ) -> CreateTopicsResponse | PendingResponse:
+    def create_topics(self, request: CreateTopicsRequest, call: Call) -> PendingResponse:
         """Handle a CreateTopics."""
+        return call.later(self._create_topics(request, call))
+
+    async def _create_topics(
+        self, request: CreateTopicsRequest, call: Call
+    ) -> CreateTopicsResponse | DeleteTopicsResponse:
         times = Counter(topic.name for topic in request.topics)
         response = CreateTopicsResponse()
         changes: list[Change] = []
         results: list[CreatableTopicResult] = []
-        for topic in {topic.name: topic for topic in request.topics}.values():
+        async for topic in in_turns({each.name: each for each in request.topics}.values()):
             result = CreatableTopicResult(topic.name, error_message=None)
             response.topics.append(result)
             try:
@@ -79,13 +85,14 @@ class TopicsHandler:
                 _fail(result, error, call)
                 continue
             if request.validate_only:
-                self._describe(result, count, checked)
+                self._describe(result, count, checked, len(response.topics))
             else:
-                changes.append(partial(self._create, result, count, checked, call))
+                number = len(response.topics)
+                changes.append(partial(self._create, result, count, checked, number, call))
                 results.append(result)
         if not changes:
             return response
-        return call.later(self._carry_out(changes, results, response, request.timeout_ms, call))
+        return await self._carry_out(changes, results, response, request.timeout_ms, call)
 
     def _partition_count(self, topic: CreatableTopic) -> int:
         """Return how many partitions are wanted, in numbers or by assignments.
@@ -112,7 +119,12 @@ class TopicsHandler:
         return count
 
     async def _create(
-        self, result: CreatableTopicResult, count: int, settings: dict[str, str], call: Call
+        self,
+        result: CreatableTopicResult,
+        count: int,
+        settings: dict[str, str],
+        number: int,
+        call: Call,
     ) -> None:
         try:
             await self._manager.create_topic(result.name, count, settings)
@@ -120,12 +132,17 @@ class TopicsHandler:
         except TidelogError as error:
             _fail(result, error, call)
         else:
-            self._describe(result, count, settings)
+            self._describe(result, count, settings, number)
 
-    def _describe(self, result: CreatableTopicResult, count: int, settings: dict[str, str]) -> None:
-        """Say what the topic is like."""
+    def _describe(
+        self, result: CreatableTopicResult, count: int, settings: dict[str, str], number: int
+    ) -> None:
+        """Say what the topic is like; `number` is its place among those of the request."""
         defaults = self._manager.store.defaults
         result.num_partitions, result.replication_factor = count, 1
+        if number > TOPICS_WITH_CONFIGS_MAX:
+            result.configs, result.topic_config_error_code = None, ErrorCode.INVALID_REQUEST
+            return
         result.configs = [
             CreatableTopicConfigs(entry.setting.name, entry.value, config_source=entry.source)
             for entry in topic_entries(settings, log_config(settings, defaults), defaults)
@@ -133,10 +150,13 @@ class TopicsHandler:
 
     # --- DeleteTopics ---------------------------------------------------------------------------
 
-    def delete_topics(
-        self, request: DeleteTopicsRequest, call: Call
-    ) -> DeleteTopicsResponse | PendingResponse:
+    def delete_topics(self, request: DeleteTopicsRequest, call: Call) -> PendingResponse:
         """Handle a DeleteTopics."""
+        return call.later(self._delete_topics(request, call))
+
+    async def _delete_topics(
+        self, request: DeleteTopicsRequest, call: Call
+    ) -> CreateTopicsResponse | DeleteTopicsResponse:
         asked = request.topics
         if call.version < NAMES_IN_STATES_FROM_VERSION:
             asked = [DeleteTopicState(name) for name in request.topic_names]
@@ -144,7 +164,7 @@ class TopicsHandler:
         response = DeleteTopicsResponse()
         changes: list[Change] = []
         results: list[DeletableTopicResult] = []
-        for name, topic_id in times:
+        async for name, topic_id in in_turns(times):
             result = DeletableTopicResult(name, topic_id)
             response.responses.append(result)
             try:
@@ -158,7 +178,7 @@ class TopicsHandler:
             results.append(result)
         if not changes:
             return response
-        return call.later(self._carry_out(changes, results, response, request.timeout_ms, call))
+        return await self._carry_out(changes, results, response, request.timeout_ms, call)
 
     def _look_up(self, result: DeletableTopicResult) -> None:
         """Complete name and id by each other.

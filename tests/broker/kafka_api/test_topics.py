@@ -193,6 +193,20 @@ def test_given_a_name_twice_when_created_then_it_is_refused_once_and_the_others_
         assert [entry.name for entry in broker.manager.topics()] == ["b"]
 
 
+def test_given_very_many_topics_when_validated_then_the_settings_of_1000_are_told_in_turns():
+    with KafkaBroker() as broker:
+        wanted = [topic(f"logs-{number}") for number in range(1_002)]
+        sent = broker.ask(creation(*wanted, validate_only=True), settle=False)
+        for _ in range(20):
+            broker.loop.turn()
+        assert sent.is_waiting  # ten a turn
+        broker.loop.settle()
+
+        found = [(each.error_code, each.topic_config_error_code) for each in sent.response.topics]
+        assert found == [(0, 0)] * 1_000 + [(0, ErrorCode.INVALID_REQUEST)] * 2
+        assert [bool(each.configs) for each in sent.response.topics[-3:]] == [True, False, False]
+
+
 def test_given_a_full_disk_when_created_then_the_answer_says_so():
     with KafkaBroker() as broker:
         broker.disk.fail("make_directory", OSError(errno.ENOSPC, "No space left"), times=9)
