@@ -14,7 +14,7 @@ class Address(NamedTuple):
     port: int
 
     @classmethod
-    def parse(cls, text: str) -> Address:
+    def parse(cls, text: str, default_port: int = DEFAULT_PORT) -> Address:
         """Read "host", "host:port", "[::1]:port" or ":port".
 
         Raises:
@@ -22,7 +22,7 @@ class Address(NamedTuple):
         """
         host, separator, port = text.rpartition(":")
         if text.endswith("]") or not separator or (":" in host and not host.startswith("[")):
-            host, port = text, str(DEFAULT_PORT)  # no port, perhaps a bare IPv6 address
+            host, port = text, str(default_port)  # no port, perhaps a bare IPv6 address
         if not port.isdigit() or not 1 <= int(port) <= 65_535:
             raise ValueError(f"{text!r}: the port must be a number from 1 to 65535")
         return cls(host.strip("[]") or "localhost", int(port))
