@@ -8,7 +8,7 @@ INVALID_REQUEST without partitions, so nobody takes them for topics that are not
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.kafka_api.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from broker.kafka_api.call import Call
@@ -17,6 +17,7 @@ from broker.partition_table import is_internal
 from broker.steps import Steps
 from protocol.error_codes import ErrorCode
 from protocol.errors import TidelogError
+from protocol.kafka.codec import encode_part
 from protocol.kafka.message import NO_UUID, Struct
 from protocol.kafka.metadata import (
     MetadataRequest,
@@ -150,7 +151,9 @@ class MetadataHandler:
                 described += count
             topic.topic_authorized_operations = operations
             call.count_error(topic.error_code)
-            response.topics.append(topic)
+            # At the end there is nothing left to do but join: the answer may be megabytes.
+            encoded: Any = encode_part(call.api, call.version, topic)
+            response.topics.append(encoded)
         return response
 
     def _response(self, call: Call) -> MetadataResponse:

@@ -29,6 +29,7 @@ __all__ = [
     "decode_header",
     "decode_request",
     "decode_response",
+    "encode_part",
     "encode_request",
     "encode_response",
 ]
@@ -96,6 +97,16 @@ def encode_response(api: Api, version: int, correlation_id: int, response: Struc
     size = sum(map(len, parts)) + 4
     parts[0] = RESPONSE_HEADER.pack(size, correlation_id) + parts[0]
     return parts
+
+
+def encode_part(api: Api, version: int, part: Struct) -> bytes:
+    """Return a part of an answer, without records, as bytes: it may stand in a list of such parts.
+
+    So a long answer can be encoded piece by piece, with other work in between.
+    """
+    out: list[Buffer] = []
+    _encoder(type(part), version, api.is_flexible(version))(part, out, [])
+    return b"".join(out)
 
 
 def encode_request(

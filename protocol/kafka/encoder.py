@@ -147,6 +147,9 @@ class _Encoder:
         items = f"{name} or ()" if can_be_null else name
         with source.block(f"for item_{name} in {items}:"):
             if field.structure is not None:
+                with source.block(f"if type(item_{name}) is bytes:"):  # see `encode_part`
+                    source.line(f"add(item_{name})")
+                    source.line("continue")
                 self.structure(field.structure, f"item_{name}")
             else:
                 self._field(field._replace(is_array=False), f"item_{name}")
