@@ -1,13 +1,13 @@
 """`make bench`: run the benchmarks and print one table.
 
-python -m bench [native] [start] [cleaner] [recovery] [--scale 0.1]
+python -m bench [native] [start] [cleaner] [recovery] [codec] [--scale 0.1]
 """
 
 from __future__ import annotations
 
 import argparse
 
-from bench import cleaner, machine, native, recovery, start
+from bench import cleaner, codec, machine, native, recovery, start
 from bench.table import Table
 
 SUITES = {
@@ -15,6 +15,7 @@ SUITES = {
     "start": start.run,
     "cleaner": cleaner.run,
     "recovery": recovery.run,
+    "codec": codec.run,
 }
 
 
