@@ -202,11 +202,11 @@ class GroupCoordinator:
         """
         loader = GroupLoader(self._manager.partition(OFFSETS_TOPIC, number).log)
         await run_in_turns(loader.steps(), self._loop, self._executor)
-        if loader.records_unknown:
+        if loader.keys_unknown:
             _log.info(
                 "records of other kinds of groups are left as they are",
                 partition=f"{OFFSETS_TOPIC}-{number}",
-                records=loader.records_unknown,
+                keys=loader.keys_unknown,
             )
         for count, group in enumerate(loader.groups(), 1):
             self.groups.add_loaded(group)

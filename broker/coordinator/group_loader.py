@@ -7,7 +7,7 @@ transaction hold when its marker says so, from where the marker is; what is unde
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -19,13 +19,11 @@ from broker.storage.segment_check import BytesUncheckedError
 from protocol.end_transaction_marker import decode_marker
 from protocol.errors import CorruptMessageError, StorageError, StoredFormatError
 from protocol.legacy_conversion import iterate_as_v2
-from protocol.record import Record
 from protocol.record_batch import check_batch, iterate_records
 from protocol.record_batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG, parse_header
 from protocol.stored.group_records import (
     GroupKey,
     GroupMetadataValue,
-    OffsetKey,
     decode_group_metadata,
     decode_key,
     decode_offset_commit,
@@ -41,10 +39,8 @@ __all__ = ["GroupLoader"]
 _log = structlog.get_logger("tidelog.groups")
 
 READ_BYTES: Final = 256 * 1024
-STEP_RECORDS: Final = 200
-"""Decoded in about a millisecond."""
-
-Change: TypeAlias = tuple[OffsetKey | GroupKey, CommittedOffset | GroupMetadataValue | None]
+STEP_RECORDS: Final = 50
+"""Taken in about a millisecond, where each is a batch of its own."""
 
 
 class GroupLoader:
@@ -54,10 +50,14 @@ class GroupLoader:
         self._log = log
         self._metadata: dict[str, GroupMetadataValue] = {}
         self._offsets: dict[str, dict[Place, CommittedOffset]] = {}
-        self._undecided: dict[int, list[Change]] = {}
+        self._latest: dict[bytes, bytes] = {}
+        """Values by key, as they are stored: most are superseded, and need not be decoded."""
+        self._undecided: dict[int, list[tuple[bytes, bytes | None]]] = {}
         """Of open transactions, by producer id."""
         self._offset = 0
-        self.records = self.records_unknown = 0
+        self.records = 0
+        self.keys_unknown = 0
+        """Of other kinds of groups, or of a later version."""
 
     def steps(self) -> Steps[None]:
         """Read all that is committed.
@@ -77,11 +77,14 @@ class GroupLoader:
             except CorruptMessageError as error:
                 self._report(error)
                 following = self._behind_damage(self._offset)
-                if following is None:
-                    return
-                self._offset = following
+                self._offset = log.high_watermark if following is None else following
             if self._offset <= before:
                 raise StorageError(f"{log.topic_partition} does not go on behind {before}")
+        latest, self._latest = self._latest, {}
+        for count, (key, value) in enumerate(latest.items(), 1):
+            self._decode(key, value)
+            if not count % STEP_RECORDS:
+                yield None
 
     def _report(self, error: CorruptMessageError) -> None:
         _log.error(
@@ -110,7 +113,7 @@ class GroupLoader:
             for batch, _ in iterate_as_v2(piece.read()):
                 header = parse_header(batch)
                 try:
-                    yield from self._take(batch, header.attributes, header.producer_id)
+                    yield from self._take(batch)
                 except CorruptMessageError as error:
                     self._report(error)
                 self._offset = max(self._offset, header.base_offset + header.last_offset_delta + 1)
@@ -119,60 +122,51 @@ class GroupLoader:
         wounds = [each.next_offset for each in self._log.damage if each.next_offset > offset]
         return min(wounds, default=None)
 
-    def _take(self, batch: Buffer, attributes: int, producer_id: int) -> Steps[None]:
-        check_batch(batch)
-        if attributes & CONTROL_FLAG:
+    def _take(self, batch: Buffer) -> Steps[None]:
+        header = check_batch(batch)
+        if header.attributes & CONTROL_FLAG:
             marker = decode_marker(batch)
-            decided = self._undecided.pop(producer_id, [])
+            decided = self._undecided.pop(header.producer_id, [])
             if marker is not None and marker.is_commit:
-                for each in decided:
-                    self._apply(each)
+                for key, value in decided:
+                    self._keep(key, value)
             return
-        for number, record in enumerate(iterate_records(batch), 1):
-            change = self._change_of(record)
-            if change is None:
-                self.records_unknown += 1
-            elif attributes & TRANSACTIONAL_FLAG:
-                self._undecided.setdefault(producer_id, []).append(change)
-            else:
-                self._apply(change)
+        is_open = bool(header.attributes & TRANSACTIONAL_FLAG)
+        for record in iterate_records(batch):
             self.records += 1
-            if not self.records % STEP_RECORDS or not number % STEP_RECORDS:
+            if not self.records % STEP_RECORDS:
                 yield None
-
-    def _change_of(self, record: Record) -> Change | None:
-        """Return what a record says; None: nothing that is known."""
-        if record.key is None:
-            return None
-        try:
-            key = decode_key(record.key)
-            if key is None or record.value is None:
-                return None if key is None else (key, None)
-            if isinstance(key, GroupKey):
-                return key, decode_group_metadata(record.value)
-            return key, offset_from_value(decode_offset_commit(record.value))
-        except StoredFormatError as error:
-            _log.error(
-                "a record of a group is not understood",
-                partition=str(self._log.topic_partition),
-                offset=record.offset,
-                error=str(error),
-            )
-            return None
-
-    def _apply(self, change: Change) -> None:
-        key, value = change
-        if isinstance(key, GroupKey):
-            if isinstance(value, GroupMetadataValue):
-                self._metadata[key.group_id] = value
+            if record.key is None:
+                continue
+            if is_open:
+                undecided = self._undecided.setdefault(header.producer_id, [])
+                undecided.append((record.key, record.value))
             else:
-                self._metadata.pop(key.group_id, None)
-            return
-        place = (key.topic, key.partition)
-        if isinstance(value, CommittedOffset):
-            self._offsets.setdefault(key.group_id, {})[place] = value
-        elif (kept := self._offsets.get(key.group_id)) is not None:
-            kept.pop(place, None)
+                self._keep(record.key, record.value)
+
+    def _keep(self, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            self._latest.pop(key, None)
+        else:
+            self._latest[key] = value
+
+    def _decode(self, stored_key: bytes, value: bytes) -> None:
+        """Take note of what the last record of a key says."""
+        try:
+            key = decode_key(stored_key)
+            if isinstance(key, GroupKey):
+                self._metadata[key.group_id] = decode_group_metadata(value)
+            elif key is not None:
+                committed = offset_from_value(decode_offset_commit(value))
+                place = (key.topic, key.partition)
+                self._offsets.setdefault(key.group_id, {})[place] = committed
+            else:
+                self.keys_unknown += 1
+        except StoredFormatError as error:
+            partition = str(self._log.topic_partition)
+            _log.error(
+                "a record of a group is not understood", partition=partition, error=str(error)
+            )
 
     def groups(self) -> Iterator[Group]:
         """Yield the groups; those without metadata have offsets that nobody's group committed."""
