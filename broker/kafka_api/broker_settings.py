@@ -41,6 +41,10 @@ BROKER_KEYS: Final = (
     BrokerKey("broker.id", _T.INT, "daemon.node_id"),
     BrokerKey("connections.max.idle.ms", _T.LONG, "limits.idle_timeout_ms"),
     BrokerKey("fetch.max.bytes", _T.INT, "limits.fetch_response_bytes_max"),
+    BrokerKey("group.initial.rebalance.delay.ms", _T.INT, "groups.initial_rebalance_delay_ms"),
+    BrokerKey("group.max.session.timeout.ms", _T.INT, "groups.max_session_timeout_ms"),
+    BrokerKey("group.max.size", _T.INT, "groups.group_max_size"),
+    BrokerKey("group.min.session.timeout.ms", _T.INT, "groups.min_session_timeout_ms"),
     BrokerKey("log.cleaner.backoff.ms", _T.LONG, "cleaner.backoff_ms"),
     BrokerKey("log.cleaner.dedupe.buffer.size", _T.LONG, "cleaner.dedupe_buffer_bytes"),
     BrokerKey("log.cleaner.enable", _T.BOOLEAN, "cleaner.enabled"),
@@ -51,6 +55,13 @@ BROKER_KEYS: Final = (
     BrokerKey("max.connections.per.ip", _T.INT, "limits.connections_per_address_max"),
     BrokerKey("node.id", _T.INT, "daemon.node_id"),
     BrokerKey("num.partitions", _T.INT, "topics.default_partitions"),
+    BrokerKey("offset.metadata.max.bytes", _T.INT, "groups.offset_metadata_max_bytes"),
+    BrokerKey("offsets.commit.timeout.ms", _T.INT, "groups.offsets_commit_timeout_ms"),
+    BrokerKey(
+        "offsets.retention.check.interval.ms", _T.LONG, "groups.offsets_retention_check_interval_ms"
+    ),
+    BrokerKey("offsets.topic.num.partitions", _T.INT, "groups.offsets_topic_partitions"),
+    BrokerKey("offsets.topic.segment.bytes", _T.INT, "groups.offsets_topic_segment_bytes"),
     BrokerKey("producer.id.expiration.ms", _T.INT, "storage.producer_id_expiration_ms"),
     BrokerKey("socket.request.max.bytes", _T.INT, "limits.frame_bytes_max"),
 )
