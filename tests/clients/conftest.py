@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.clients.adapters.all import CLIENTS
-from tests.clients.adapters.client import Client
+from tests.clients.adapters.client import BROKER_SETTING, Client
 from tests.support.kafka_jars import KafkaPrograms, kafka_programs
 from tests.support.running_broker import BrokerProcess
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker for the tests of clients, which lets members be missed early."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), BROKER_SETTING) as running:
+        yield running
+        assert running.stop() == 0, running.errors.read_text()
+
 
 NUMBERS = itertools.count()
 

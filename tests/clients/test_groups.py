@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.adapters.all import CLIENTS
-from tests.clients.adapters.client import Client, Record
+from tests.clients.adapters.client import BROKER_SETTING, Client, Record
 from tests.clients.adapters.members import Members
 from tests.support.running_broker import BrokerProcess
 
@@ -56,12 +56,26 @@ def test_given_a_commit_when_the_group_comes_back_then_it_goes_on_there(
     ]
 
 
+def test_given_a_group_when_an_admin_client_asks_then_it_is_told_what_the_group_has(
+    client: Client, topic: str
+) -> None:
+    client.send(topic, [Record(b"x")] * 10)
+    group = f"asked-{topic}"
+    assert group not in client.groups()
+
+    client.read_and_commit(topic, group, 4)
+
+    assert group in client.groups()
+    assert client.group_state(group) == "empty"
+    assert client.committed(topic, group) == 4
+
+
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("ends", ["stop", "kill"])
 def test_given_a_commit_when_the_broker_starts_again_then_the_group_resumes_behind_it(
     tmp_path: Path, name: str, ends: str
 ) -> None:
-    with BrokerProcess(tmp_path) as broker:
+    with BrokerProcess(tmp_path, BROKER_SETTING) as broker:
         client = CLIENTS[name](broker.kafka_address)
         client.create_topic("resumed")
         client.send("resumed", [Record(b"%d" % number) for number in range(20)])

@@ -21,7 +21,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import for_code
 
 from protocol.error_codes import ErrorCode
-from tests.clients.adapters.client import WAIT_S, Client, Record
+from tests.clients.adapters.client import SESSION_MS, WAIT_S, Client, Record
 
 Result = TypeVar("Result")
 
@@ -51,7 +51,7 @@ class AiokafkaClient(Client):
             bootstrap_servers=self.address,
             group_id=group,
             enable_auto_commit=False,
-            session_timeout_ms=6_000,
+            session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=300,
             **{"auto_offset_reset": "earliest", **settings},
         )
@@ -195,6 +195,19 @@ class AiokafkaClient(Client):
                             received(record.partition, record.offset)
 
         asyncio.run(follow())
+
+    def groups(self) -> set[str]:
+        found = self._administer(lambda admin: admin.list_consumer_groups())
+        return {name for name, *_ in found}
+
+    def group_state(self, group: str) -> str:
+        (answer,) = self._administer(lambda admin: admin.describe_consumer_groups([group]))
+        ((_, _, state, *_),) = answer.groups
+        return state.lower()
+
+    def committed(self, topic: str, group: str) -> int:
+        found = self._administer(lambda admin: admin.list_consumer_group_offsets(group))
+        return found[Partition(topic, 0)].offset
 
     # --- topics ---------------------------------------------------------------------------------
 

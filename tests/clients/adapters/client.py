@@ -17,6 +17,9 @@ WAIT_S = 30.0
 """Nothing that a test waits for takes so long, unless it does not work."""
 NOW_MS = int(time.time() * 1_000)
 """Records are of today: what is older than a week is deleted, at the broker's convenience."""
+SESSION_MS = 3_000
+"""After which a member that says nothing is taken for crashed; Kafka's least is 6 seconds."""
+BROKER_SETTING = f"groups.min_session_timeout_ms={SESSION_MS}"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -110,6 +113,18 @@ class Client(ABC):
             assigned: Called with the partitions of the topic that this member has, at each change.
             received: Called with partition and offset of each record.
         """
+
+    @abstractmethod
+    def groups(self) -> set[str]:
+        """Return the names of all groups."""
+
+    @abstractmethod
+    def group_state(self, group: str) -> str:
+        """Return the state of a group, as the client calls it, in lower case."""
+
+    @abstractmethod
+    def committed(self, topic: str, group: str) -> int:
+        """Return the group's offset of partition 0, asked by an admin client."""
 
     # --- topics ---------------------------------------------------------------------------------
 

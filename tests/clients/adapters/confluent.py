@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import admin as cka
 
 from protocol.error_codes import ErrorCode
-from tests.clients.adapters.client import WAIT_S, Client, Record
+from tests.clients.adapters.client import SESSION_MS, WAIT_S, Client, Record
 
 
 class ConfluentClient(Client):
@@ -29,7 +29,7 @@ class ConfluentClient(Client):
                 "group.id": group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                "session.timeout.ms": 6_000,
+                "session.timeout.ms": SESSION_MS,
                 "heartbeat.interval.ms": 300,
                 **settings,
             }
@@ -152,6 +152,22 @@ class ConfluentClient(Client):
                 message = consumer.poll(0.1)
                 if message is not None and message.error() is None:
                     received(message.partition(), message.offset())
+
+    def groups(self) -> set[str]:
+        found = self._admin.list_consumer_groups().result(WAIT_S)
+        assert not found.errors
+        return {group.group_id for group in found.valid}
+
+    def group_state(self, group: str) -> str:
+        (answer,) = self._admin.describe_consumer_groups([group]).values()
+        name: str = answer.result(WAIT_S).state.name
+        return name.lower()
+
+    def committed(self, topic: str, group: str) -> int:
+        asked = ck.ConsumerGroupTopicPartitions(group, [ck.TopicPartition(topic, 0)])
+        (answer,) = self._admin.list_consumer_group_offsets([asked]).values()
+        (found,) = answer.result(WAIT_S).topic_partitions
+        return found.offset
 
     # --- topics ---------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from kafka.admin import ConfigResource, NewPartitions
 from kafka.errors import for_code
 
 from protocol.error_codes import ErrorCode
-from tests.clients.adapters.client import WAIT_S, Client, Record
+from tests.clients.adapters.client import SESSION_MS, WAIT_S, Client, Record
 
 
 class KafkaPythonClient(Client):
@@ -34,7 +34,7 @@ class KafkaPythonClient(Client):
             group_id=group,
             enable_auto_commit=False,
             metrics_enabled=False,
-            session_timeout_ms=6_000,
+            session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=300,
             **{"auto_offset_reset": "earliest", **settings},
         )
@@ -152,6 +152,20 @@ class KafkaPythonClient(Client):
                 for records in consumer.poll(100).values():
                     for record in records:
                         received(record.partition, record.offset)
+
+    def groups(self) -> set[str]:
+        with self._admin() as admin:
+            return {each["group_id"] for each in admin.list_groups()}
+
+    def group_state(self, group: str) -> str:
+        with self._admin() as admin:
+            state: str = admin.describe_groups([group])[group]["group_state"]
+        return state.lower()
+
+    def committed(self, topic: str, group: str) -> int:
+        with self._admin() as admin:
+            found = admin.list_group_offsets(group)
+        return found[group][Partition(topic, 0)].offset
 
     # --- topics ---------------------------------------------------------------------------------
 
