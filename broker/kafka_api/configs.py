@@ -113,7 +113,10 @@ class ConfigsHandler:
     def list_config_resources(
         self, request: ListConfigResourcesRequest, call: Call
     ) -> ListConfigResourcesResponse:
-        """Handle a ListConfigResources; in version 0 it lists client metrics: there are none."""
+        """Handle a ListConfigResources: what DescribeConfigs can describe.
+
+        In version 0 it lists client metrics: there are none.
+        """
         if call.version == 0:
             return ListConfigResourcesResponse()
         kinds = set(request.resource_types) or set(ResourceType)
@@ -125,9 +128,9 @@ class ConfigsHandler:
             response.config_resources += [
                 ConfigResource(topic.name, ResourceType.TOPIC) for topic in self._manager.topics()
             ]
-        for kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
-            if kind in kinds:
-                response.config_resources.append(ConfigResource(str(self._server.node_id), kind))
+        if ResourceType.BROKER in kinds:
+            broker = ConfigResource(str(self._server.node_id), ResourceType.BROKER)
+            response.config_resources.append(broker)
         return response
 
 
