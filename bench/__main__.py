@@ -1,13 +1,13 @@
 """`make bench`: run the benchmarks and print one table.
 
-python -m bench [native] [start] [cleaner] [recovery] [codec] [--scale 0.1]
+python -m bench [native] [start] [cleaner] [recovery] [codec] [kafka] [--scale 0.1]
 """
 
 from __future__ import annotations
 
 import argparse
 
-from bench import cleaner, codec, machine, native, recovery, start
+from bench import cleaner, codec, kafka, machine, native, recovery, start
 from bench.table import Table
 
 SUITES = {
@@ -16,6 +16,7 @@ SUITES = {
     "cleaner": cleaner.run,
     "recovery": recovery.run,
     "codec": codec.run,
+    "kafka": kafka.run,
 }
 
 

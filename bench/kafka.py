@@ -1,0 +1,169 @@
+"""Through the Kafka protocol, beside Apache Kafka 4.3 with its defaults, by the same client.
+
+Tidelog syncs before it acknowledges (flush policy `commit`) unless a row says otherwise; Kafka's
+default leaves that to the operating system. The servers take turns; each figure is the median.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench import kafka_node, processes
+from bench.table import Table
+
+ROUNDS = 3
+SIZES = {100: 1_000_000, 1_000: 300_000}
+"""Messages of each size in a round."""
+
+
+class Peer(NamedTuple):
+    """A server under load, and how long it took to start."""
+
+    server: processes.Server
+    port: int
+    start_s: float
+
+    def load(self, *command: str) -> dict[str, Any]:
+        """Run one load against it; the JSON it prints, with the server's CPU seconds."""
+        before = self.server.cpu_seconds()
+        name, *rest = command
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.kafka_load", name, f"127.0.0.1:{self.port}", *rest],
+            capture_output=True,
+            check=True,
+        )
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result | {"cpu": self.server.cpu_seconds() - before}
+
+
+def run(table: Table, scale: float) -> None:
+    print("kafka:", flush=True)
+    absent = kafka_node.missing()
+    if absent is not None:
+        print(f"  NO APACHE KAFKA BESIDE IT, its column stays empty: {absent}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as name:
+        directory = Path(name)
+        with _ours(directory / "commit") as ours, _theirs(directory / "kafka", absent) as theirs:
+            _throughput(table, ours, theirs, scale)
+            _sizes(table, ours, theirs)
+            _join(table, ours, theirs)
+        with (
+            _ours(directory / "os", "topics.flush_policy=os") as ours,
+            _theirs(directory / "kafka-2", absent) as theirs,
+        ):
+            _latency(table, ours, theirs, scale)
+
+
+@contextmanager
+def _ours(directory: Path, *settings: str) -> Iterator[Peer]:
+    directory.mkdir()
+    started_s = time.perf_counter()
+    with processes.broker(directory, *settings, is_settled=False) as server:
+        start_s = time.perf_counter() - started_s
+        time.sleep(1.0)
+        port = json.loads((directory / "ready.json").read_text())["kafka_port"]
+        yield Peer(server, port, start_s)
+
+
+@contextmanager
+def _theirs(directory: Path, absent: str | None) -> Iterator[Peer | None]:
+    if absent is not None:
+        yield None
+        return
+    with kafka_node.node(directory) as (server, start_s):
+        time.sleep(5.0)  # the JVM settles
+        yield Peer(server, server.port, start_s)
+
+
+def _throughput(table: Table, ours: Peer, theirs: Peer | None, scale: float) -> None:
+    peers = [peer for peer in (ours, theirs) if peer is not None]
+    for size, messages in SIZES.items():
+        count = max(10_000, int(messages * scale))
+        runs: dict[tuple[int, str], list[tuple[float, float]]] = {}
+        for turn in range(ROUNDS):
+            for number, peer in enumerate(peers):
+                topic = f"b{size}-{turn}"
+                for name, arguments in (
+                    ("produce", (topic, str(size), str(count))),
+                    ("consume", (topic, str(count))),
+                ):
+                    done = peer.load(name, *arguments)
+                    figures = count / done["seconds"], done["cpu"] / count * 1e6
+                    runs.setdefault((number, name), []).append(figures)
+        for name, rate_bar, cpu_bar in (
+            ("produce", 2.0 if size == 1_000 else 1.5, 0.25),
+            ("consume", 1.2, 0.5),
+        ):
+            rates_and_cpu = [
+                tuple(statistics.median(column) for column in zip(*runs[number, name], strict=True))
+                for number in range(len(peers))
+            ]
+            _add_pair(table, f"{name}, {size} B", size, rates_and_cpu, rate_bar, cpu_bar)
+
+
+def _add_pair(
+    table: Table,
+    name: str,
+    size: int,
+    figures: list[tuple[float, ...]],
+    rate_bar: float,
+    cpu_bar: float,
+) -> None:
+    shown = [
+        (f"{rate / 1e6:.2f} M/s, {rate * size / 1e6:.0f} MB/s", f"{cpu:.2f} CPU s per million")
+        for rate, cpu in figures
+    ]
+    theirs = shown[1] if len(shown) > 1 else ("", "")
+    ratios = (figures[0][0] / figures[1][0], figures[0][1] / figures[1][1]) if shown[1:] else None
+    table.add(f"{name}", shown[0][0], theirs[0], ratio=ratios and ratios[0], at_least=rate_bar)
+    table.add(f"{name}: CPU", shown[0][1], theirs[1], ratio=ratios and ratios[1], at_most=cpu_bar)
+
+
+def _sizes(table: Table, ours: Peer, theirs: Peer | None) -> None:
+    rss, other = ours.server.rss_mib(), theirs.server.rss_mib() if theirs else 0.0
+    table.add(
+        "RSS after that", f"{rss:.0f} MiB", f"{other:.0f} MiB" if theirs else "",
+        ratio=rss / other if theirs else None, at_most=1 / 6,
+    )  # fmt: skip
+    table.add(
+        "start", f"{ours.start_s:.2f} s", f"{theirs.start_s:.2f} s" if theirs else "",
+        ratio=ours.start_s / theirs.start_s if theirs else None, at_most=1 / 8,
+    )  # fmt: skip
+
+
+def _join(table: Table, ours: Peer, theirs: Peer | None) -> None:
+    def milliseconds(peer: Peer) -> float:
+        peer.load("join", "b1000-0")  # the first one makes __consumer_offsets
+        waits: list[float] = [peer.load("join", "b1000-0")["milliseconds"] for _ in range(5)]
+        return statistics.median(waits)
+
+    waited = milliseconds(ours)
+    other = f"{milliseconds(theirs):.0f} ms" if theirs else ""
+    table.add("group join to first record", f"{waited:.0f} ms", other, ratio=waited, at_most=50)
+
+
+def _latency(table: Table, ours: Peer, theirs: Peer | None, scale: float) -> None:
+    seconds = str(max(3, int(10 * scale)))
+    runs = [
+        peer.load("latency", f"l{n}", "2000", seconds)
+        for n, peer in enumerate((ours, theirs))
+        if peer is not None
+    ]
+    shown = [f"p50 {run['p50']:.2f} ms, p99 {run['p99']:.2f} ms" for run in runs]
+    table.add(
+        "end to end at 2,000/s, flush os, p50 to Kafka's", shown[0], "".join(shown[1:]),
+        ratio=runs[0]["p50"] / runs[1]["p50"] if runs[1:] else None, at_most=1,
+    )  # fmt: skip
+    table.add(
+        "end to end at 2,000/s, flush os, p99 ms", shown[0], "".join(shown[1:]),
+        ratio=runs[0]["p99"], at_most=3,
+    )  # fmt: skip
