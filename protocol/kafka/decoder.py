@@ -2,8 +2,8 @@
 
 It is straight-line Python without calls for most fields: numbers in a row are unpacked by one call,
 arrays of structs are loops in place. Every count is held against the bytes that are left before a
-loop or an allocation; lengths are held against the end; what is behind the last field is left
-alone, and tagged fields that nobody knows are skipped.
+loop or an allocation, and all together against a bound of their own; lengths are held against the
+end; what is behind the last field is left alone, and tagged fields that nobody knows are skipped.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from protocol.kafka.layout import FIXED_BYTES, FORMATS, Field, fields_of, smallest_bytes
 from protocol.kafka.message import Struct
 from protocol.kafka.source import Source
+from protocol.limits import MESSAGE_ELEMENTS_MAX
 from protocol.varint import decode_unsigned_varint
 
 __all__ = ["make_decoder"]
@@ -29,6 +30,7 @@ def make_decoder(
     IndexError, struct.error or ValueError.
     """
     writer = _Decoder(version, is_flexible)
+    writer.source.line(f"left = {MESSAGE_ELEMENTS_MAX}")
     made = writer.structure(structure)
     writer.source.line(f"return {made}, p")
     return writer.source.compiled(
@@ -153,12 +155,15 @@ class _Decoder:
                 f"{name} = " + (f"None if {length} == -1 else null()" if can_be_null else "null()")
             )
         with source.block("else:"):
+            source.line(f"left -= {length}")
             if field.kind in FORMATS and field.kind != "uuid":
                 form, size = FORMATS[field.kind], FIXED_BYTES[field.kind]
+                with source.block("if left < 0:"):
+                    source.line("cut()")
                 source.line(f"{name}, p = numbers(data, p, end, {length}, '{form}', {size})")
                 return
             least = self._least_bytes(field)
-            with source.block(f"if {length} > (end - p) // {least}:"):
+            with source.block(f"if left < 0 or {length} > (end - p) // {least}:"):
                 source.line("cut()")
             source.line(f"{name} = []")
             with source.block(f"for _ in range({length}):"):

@@ -10,6 +10,7 @@ import pytest
 from protocol.errors import FrameError
 from protocol.kafka import codec
 from protocol.kafka.apis import Api
+from protocol.limits import MESSAGE_ELEMENTS_MAX
 from tests.support.kafka_messages import (
     PLACES,
     again_by_kafka_python,
@@ -93,3 +94,24 @@ def test_given_trailing_bytes_and_unknown_tagged_fields_when_read_then_ignored()
 
     for sent in (body + b"\1\0\0", tagged):
         assert codec.decode_request(api, 12, memoryview(sent), 0) == message
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_given_more_elements_than_any_message_needs_when_read_then_refused_before_they_are_made(
+    is_nested: bool,
+) -> None:
+    """A frame of 100 MB could hold fifty million: the bound is on all arrays together."""
+    api = next(api for api, _ in PLACES if api.key.name == "FETCH")
+    per_topic = 10 if is_nested else 1
+    topics = [(b"\0\1t" + (per_topic).to_bytes(4, "big") + bytes(16) * per_topic)] * (
+        MESSAGE_ELEMENTS_MAX // 11 if is_nested else MESSAGE_ELEMENTS_MAX // 2
+    )
+    head = bytes(4 + 4 + 4 + 4 + 1)
+
+    def read(count: int) -> None:
+        body = head + count.to_bytes(4, "big") + b"".join(topics[:1] * count)
+        codec.decode_request(api, 4, memoryview(body), 0)
+
+    read(len(topics))
+    with pytest.raises(FrameError, match="count is not possible"):
+        read(len(topics) + 1)
