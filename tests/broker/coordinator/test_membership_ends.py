@@ -225,3 +225,15 @@ def test_given_an_empty_group_when_joined_anew_then_the_next_generation_of_any_t
 
     assert (joined.response.generation_id, joined.response.protocol_type) == (3, "connect")
     assert machine.groups.get(GROUP) is not None
+
+
+def test_given_a_member_that_waits_for_its_assignment_when_it_leaves_then_it_is_told():
+    machine = GroupMachine()
+    ids = [machine.join().member_id for _ in range(2)]
+    for member_id in ids:
+        machine.join(member_id)
+    waiting = machine.sync(ids[1])
+
+    machine.leave(ids[1])
+
+    assert waiting.error == E.UNKNOWN_MEMBER_ID
