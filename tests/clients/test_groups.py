@@ -70,21 +70,25 @@ def test_given_a_group_when_an_admin_client_asks_then_it_is_told_what_the_group_
     assert client.committed(topic, group) == 4
 
 
-@pytest.mark.parametrize("name", CLIENTS)
-@pytest.mark.parametrize("ends", ["stop", "kill"])
-def test_given_a_commit_when_the_broker_starts_again_then_the_group_resumes_behind_it(
-    tmp_path: Path, name: str, ends: str
+def test_given_commits_when_the_broker_is_stopped_or_killed_then_each_clients_group_resumes_there(
+    tmp_path: Path,
 ) -> None:
+    def read_all(address: str) -> dict[str, list[int]]:
+        return {
+            name: [offset for offset, _ in make(address).read_and_commit(name, f"of-{name}", 10)]
+            for name, make in CLIENTS.items()
+        }
+
     with BrokerProcess(tmp_path, BROKER_SETTING) as broker:
-        client = CLIENTS[name](broker.kafka_address)
-        client.create_topic("resumed")
-        client.send("resumed", [Record(b"%d" % number) for number in range(20)])
-        before = client.read_and_commit("resumed", "group", 7)
+        for name, make in CLIENTS.items():
+            make(broker.kafka_address).create_topic(name)
+            make(broker.kafka_address).send(name, [Record(b"x")] * 30)
+        found = [read_all(broker.kafka_address)]
+        for end in (broker.stop, broker.kill):
+            end()
+            broker.start()
+            found.append(read_all(broker.kafka_address))
 
-        getattr(broker, ends)()
-        broker.start()
-        again = CLIENTS[name](broker.kafka_address)
-        after = again.read_and_commit("resumed", "group", 13)
-
-    assert [offset for offset, _ in before] == list(range(7))
-    assert [offset for offset, _ in after] == list(range(7, 20))
+    assert found == [
+        {name: list(range(start, start + 10)) for name in CLIENTS} for start in (0, 10, 20)
+    ]

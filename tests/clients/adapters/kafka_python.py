@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from time import monotonic
 
@@ -78,7 +79,11 @@ class KafkaPythonClient(Client):
             return [each.get(WAIT_S).offset for each in futures]
 
     def send_to_all(self, partitions: Iterable[tuple[str, int]], value: bytes) -> int:
-        with closing(self._producer()) as producer:
+        partitions = list(partitions)
+        with closing(self._producer()) as producer, ThreadPoolExecutor(50) as threads:
+            # It asks for metadata every 100 ms at most: asking for all topics at once saves time.
+            for _ in threads.map(producer.partitions_for, {topic for topic, _ in partitions}):
+                pass
             futures = [
                 producer.send(topic, value, partition=partition) for topic, partition in partitions
             ]
