@@ -152,6 +152,9 @@ class KafkaPythonClient(Client):
                 assigned([each.partition for each in partitions])
 
         with self._consumer(group) as consumer:
+            # Else it may join before it knows the topic, assign nothing ("No partition metadata"),
+            # and on a busy machine stay so; docs/clients.md.
+            assert consumer.partitions_for_topic(topic)
             consumer.subscribe([topic], listener=Listener())
             while not is_over():
                 for records in consumer.poll(100).values():
