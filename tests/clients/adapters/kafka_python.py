@@ -153,7 +153,7 @@ class KafkaPythonClient(Client):
 
         with self._consumer(group) as consumer:
             # Else it may join before it knows the topic, assign nothing ("No partition metadata"),
-            # and on a busy machine stay so; docs/clients.md.
+            # and on a busy machine stay so: see docs/clients.md.
             assert consumer.partitions_for_topic(topic)
             consumer.subscribe([topic], listener=Listener())
             while not is_over():
