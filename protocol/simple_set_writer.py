@@ -12,12 +12,12 @@ others, and whatever is wrong, are left to `ValueCursor`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from protocol.checksum import crc32
 from protocol.identifiers import Buffer
-from protocol.record import NULL
 from protocol.simple_message_set import layout_of
 from protocol.value_cursor import ValueCursor
 
@@ -25,8 +25,8 @@ __all__ = ["SimpleSetWriter"]
 
 BLOCK: Final = 64
 """Offset deltas whose varints differ in their low byte alone, by 2 from one to the next."""
-BLOCKS_MAX: Final = 128
-"""From this one on an offset delta takes three bytes."""
+BLOCKS: Final = tuple(range(high << 8 | 0x80, (high + 1) << 8, 2) for high in range(128))
+"""Of two bytes, the lower one first; the first block's deltas take one. Beyond them it is three."""
 OTHERS_MAX: Final = 64
 """So many records are read field by field at most before the usual shape is tried again."""
 
@@ -110,39 +110,39 @@ class SimpleSetWriter:
     def _add_plain(
         self, cursor: ValueCursor, run: list[Buffer], records_max: int, stop: int
     ) -> int:
-        """Add records of the usual shape, up to the end of a block at most; return how many."""
-        block, index = divmod(cursor.last_delta + 1, BLOCK)
-        if block >= BLOCKS_MAX:
-            return 0
-        unpack, head_bytes, value_sizes = WIDE if block else NARROW
-        first_delta = (block << 8 | 0x80 if block else 0) + 2 * index
-        count = min(BLOCK - index, records_max, cursor.plain_records_max)
+        """Add records of the usual shape; return how many.
+
+        Ends before any other one, and before one of a size that it has not seen so far.
+        """
+        delta = cursor.last_delta + 1
+        unpack, head_bytes, value_sizes = NARROW if delta < BLOCK else WIDE
         header, _, entry_bytes, tag, size_bytes_min = self._layout
         pack, checksum, add = header.pack, crc32, run.append
-        data, position = cursor.data, cursor.position
+        data, position, room = cursor.data, cursor.position, self._bytes_left
         first_offset = offset = cursor.next_offset
-        room, end_of_data = self._bytes_left, len(data)
-        stop = min(stop, end_of_data - head_bytes)
-        for expected_delta in range(first_delta, first_delta + 2 * count, 2):
-            if position >= stop:
-                break
-            length, timestamp_delta, delta, key, value_length = unpack(data, position)
-            size = value_sizes.get(length << 16 | value_length, -1)
-            if size < 0 and (size := _learn(value_sizes, length, value_length, head_bytes)) < 0:
-                break
-            start = position + head_bytes
-            end = start + size
-            if (
-                delta != expected_delta or key != NULL or timestamp_delta > 0x7F
-                or end >= end_of_data or data[end] or room < entry_bytes + size
-            ):  # fmt: skip
-                break
-            value = data[start:end]
-            add(pack(offset, size_bytes_min + size, tag, checksum(value)))
-            add(value)
-            room -= entry_bytes + size
-            offset += 1
-            position = end + 1
+        stop = min(stop, len(data) - head_bytes)
+        length = value_length = 0
+        try:
+            for word in islice(_delta_words(delta), min(records_max, cursor.plain_records_max)):
+                if position >= stop:
+                    break
+                length, timestamp_delta, delta_word, key, value_length = unpack(data, position)
+                size = value_sizes[length << 16 | value_length]
+                start = position + head_bytes
+                end = start + size
+                left = room - entry_bytes - size
+                if delta_word != word or key != 1 or timestamp_delta > 127 or data[end] or left < 0:
+                    break
+                value = data[start:end]
+                add(pack(offset, size_bytes_min + size, tag, checksum(value)))
+                add(value)
+                room = left
+                offset += 1
+                position = end + 1
+        except KeyError:
+            _learn(value_sizes, length, value_length, head_bytes)
+        except IndexError:
+            pass  # it runs past the batch, as `ValueCursor` will say
         self._bytes_left = room
         cursor.advance(position, offset - first_offset)
         return offset - first_offset
@@ -168,13 +168,20 @@ class SimpleSetWriter:
             run.append(value)
 
 
-def _learn(value_sizes: dict[int, int], length: int, value_length: int, head_bytes: int) -> int:
-    """Return the size of a value by the lengths of record and value; -1 if it is an unusual one."""
+def _delta_words(delta: int) -> Iterable[int]:
+    """Return the offset deltas from one on as their varints lie in the bytes, of one size."""
+    block, index = divmod(delta, BLOCK)
+    if not block:
+        return range(2 * index, 2 * BLOCK, 2)
+    return chain(BLOCKS[block][index:], chain.from_iterable(BLOCKS[block + 1 :]))
+
+
+def _learn(value_sizes: dict[int, int], length: int, value_length: int, head_bytes: int) -> None:
+    """Take note of the size of a value by the lengths of record and value, if it is a usual one."""
     if not length & value_length & 0x80 or (length | value_length) & 0x8000:
-        return -1  # not two bytes each
+        return  # not two bytes each
     raw = (value_length & 0x7F00) >> 1 | value_length & 0x7F
     record_raw = (length & 0x7F00) >> 1 | length & 0x7F
-    if raw & 1 or record_raw - raw != 2 * (head_bytes - LENGTH_BYTES + HEADER_COUNT_BYTES):
-        return -1  # null, or something is with it
-    value_sizes[length << 16 | value_length] = raw >> 1
-    return raw >> 1
+    is_usual = record_raw - raw == 2 * (head_bytes - LENGTH_BYTES + HEADER_COUNT_BYTES)
+    if is_usual and not raw & 1:  # else it is null, or something is with it
+        value_sizes[length << 16 | value_length] = raw >> 1
