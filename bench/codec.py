@@ -5,15 +5,25 @@ The peer is kafka-python, a pure Python implementation for clients that copies r
 
 from __future__ import annotations
 
+import contextlib
+import random
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 
 from bench.table import Table
+from protocol.errors import FrameError
 from protocol.kafka import codec
 from protocol.kafka.apis import APIS, ApiKey
-from protocol.kafka.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from protocol.kafka.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 from protocol.kafka.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -31,6 +41,7 @@ def run(table: Table, scale: float) -> None:
     _produce(table)
     _fetch(table)
     _metadata(table)
+    _mutated(table, max(1_000, int(30_000 * scale)))
     _imports(table)
 
 
@@ -98,6 +109,30 @@ def _peer_writing(
     read = peer.decode(body, version=version)
     read._header = None
     return _microseconds(lambda: read.encode(version=version), calls)
+
+
+def _mutated(table: Table, count: int) -> None:
+    """How long a request takes at most whose bytes were changed here and there."""
+    api, choose = APIS[ApiKey.FETCH], random.Random(7)
+    topics = [
+        FetchTopic(topic=f"t{n}", partitions=[FetchPartition(partition=k) for k in range(20)])
+        for n in range(20)
+    ]
+    request = codec.encode_request(api, 12, 1, "bench", FetchRequest(topics=topics))
+    body = request[4:][codec.decode_header(memoryview(request)[4:]).body_position :]
+    longest_s = 0.0
+    for _ in range(count):
+        mutated = bytearray(body)
+        for _ in range(choose.randint(1, 4)):
+            mutated[choose.randrange(len(mutated))] = choose.choice([0, 1, 0x7F, 0x80, 0xFF])
+        started_s = time.thread_time()
+        with contextlib.suppress(FrameError):
+            codec.decode_request(api, 12, memoryview(mutated), 0)
+        longest_s = max(longest_s, time.thread_time() - started_s)
+    table.add(
+        f"Fetch v12 of 400 partitions, {count:,} times mutated: the longest",
+        f"{longest_s * 1e3:.2f} ms", ratio=longest_s * 1e3, at_most=10,
+    )  # fmt: skip
 
 
 def _imports(table: Table) -> None:

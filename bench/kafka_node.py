@@ -42,7 +42,7 @@ def _jars() -> Path | None:
 def node(directory: Path) -> Iterator[tuple[Server, float]]:
     """Run a fresh node with its defaults; yield it, and the seconds until it took connections."""
     directory.mkdir(parents=True)
-    port, controller_port = _free_ports(2)
+    port, controller_port = free_ports(2)
     properties = directory / "server.properties"
     properties.write_text(
         "process.roles=broker,controller\nnode.id=1\n"
@@ -62,7 +62,7 @@ def node(directory: Path) -> Iterator[tuple[Server, float]]:
             _command("kafka.Kafka", str(properties)), stdout=output, stderr=output
         )
     try:
-        while not _serves(port):
+        while not serves(port):
             if process.poll() is not None or time.perf_counter() > started_s + START_TIMEOUT_S:
                 raise RuntimeError(
                     f"Kafka does not start: {(directory / 'output.txt').read_text()}"
@@ -78,7 +78,8 @@ def _command(*arguments: str) -> list[str]:
     return ["java", *JVM_FLAGS, "-cp", f"{_jars()}/*", *arguments]
 
 
-def _serves(port: int) -> bool:
+def serves(port: int) -> bool:
+    """Whether something accepts connections there."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
@@ -86,7 +87,8 @@ def _serves(port: int) -> bool:
     return True
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody uses now; Kafka has to know its own before it starts."""
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [one.getsockname()[1] for one in held]
     for one in held:

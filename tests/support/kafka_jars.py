@@ -15,6 +15,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -88,9 +89,13 @@ def fetch(maven: str, jars: Path) -> None:
     unfinished.rename(jars)
 
 
-def give_up(reason: str) -> None:
-    """Skip, or fail where the machine is known to have all it takes; never returns."""
-    text = f"{SKIP_WORDS} are missing: {reason}"
+def give_up(reason: str) -> NoReturn:
+    """Skip, or fail where the machine is known to have all it takes."""
+    skip_or_fail(f"{SKIP_WORDS} are missing: {reason}")
+
+
+def skip_or_fail(text: str) -> NoReturn:
+    """Skip with a reason; on a machine that is known to have all it takes, as CI is, fail."""
     if os.environ.get("TIDELOG_REQUIRE_KAFKA") == "1":
         pytest.fail(text)
     pytest.skip(text)

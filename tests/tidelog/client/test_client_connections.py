@@ -5,38 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from protocol.errors import ErrorCode
 from protocol.native import responses
-from tests.support.scripted_clients import BATCH, AsyncCalls, BlockingCalls, Connect
-from tests.support.scripted_server import Script, ScriptedServer
+from tests.support.scripted_clients import BATCH, Connect
+from tests.support.scripted_server import ScriptedServer
 from tidelog.client import (
     AsyncClient,
     Client,
     ClientClosedError,
     UnexpectedOffsetError,
 )
-
-
-@pytest.fixture(params=[BlockingCalls, AsyncCalls], ids=["blocking", "asyncio"])
-def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    opened: list[Any] = []
-    servers: list[ScriptedServer] = []
-
-    def connect(script: Script, **settings: Any) -> tuple[Any, ScriptedServer]:
-        servers.append(ScriptedServer(script))
-        opened.append(request.param(servers[-1].address, **settings))
-        return opened[-1], servers[-1]
-
-    yield connect
-    for client in opened:
-        client.close()
-    for server in servers:
-        server.stop()
 
 
 async def test_given_a_cancelled_call_when_its_answer_comes_then_the_next_gets_its_own() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -12,31 +10,13 @@ from protocol.limits import REQUEST_ENTRIES_MAX
 from protocol.native import requests, responses
 from protocol.record_batch import Record
 from protocol.record_batch_builder import build_batch
-from tests.support.scripted_clients import BATCH, AsyncCalls, BlockingCalls, Connect, fetched
-from tests.support.scripted_server import Script, ScriptedServer
+from tests.support.scripted_clients import BATCH, Connect, fetched
 from tidelog.client import (
     ConnectionLostError,
     DamagedBatchError,
     FetchFrom,
     FetchTooLargeError,
 )
-
-
-@pytest.fixture(params=[BlockingCalls, AsyncCalls], ids=["blocking", "asyncio"])
-def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    opened: list[Any] = []
-    servers: list[ScriptedServer] = []
-
-    def connect(script: Script, **settings: Any) -> tuple[Any, ScriptedServer]:
-        servers.append(ScriptedServer(script))
-        opened.append(request.param(servers[-1].address, **settings))
-        return opened[-1], servers[-1]
-
-    yield connect
-    for client in opened:
-        client.close()
-    for server in servers:
-        server.stop()
 
 
 def test_given_batches_when_fetched_then_messages_from_the_asked_offset_on(

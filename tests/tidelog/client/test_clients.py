@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -12,30 +10,13 @@ from protocol.errors import BrokerError, ErrorCode
 from protocol.limits import REQUEST_ENTRIES_MAX
 from protocol.native import requests, responses, topic_changes
 from protocol.native.request_types import RequestType
-from tests.support.scripted_clients import AsyncCalls, BlockingCalls, Connect, fetched
-from tests.support.scripted_server import Script, ScriptedServer
+from tests.support.scripted_clients import Connect, fetched
+from tests.support.scripted_server import ScriptedServer
 from tidelog.client import (
     LATEST,
     Client,
     ConnectionLostError,
 )
-
-
-@pytest.fixture(params=[BlockingCalls, AsyncCalls], ids=["blocking", "asyncio"])
-def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    opened: list[Any] = []
-    servers: list[ScriptedServer] = []
-
-    def connect(script: Script, **settings: Any) -> tuple[Any, ScriptedServer]:
-        servers.append(ScriptedServer(script))
-        opened.append(request.param(servers[-1].address, **settings))
-        return opened[-1], servers[-1]
-
-    yield connect
-    for client in opened:
-        client.close()
-    for server in servers:
-        server.stop()
 
 
 def test_given_an_error_code_when_answered_then_an_exception_that_names_it(
