@@ -3,7 +3,7 @@
 Kept in `.client-programs/` beside the sources, by a name that changes with what they are made of.
 Where a tool is missing, or cannot fetch what it needs, the test is skipped with the reason, which
 the end of the run shows; with TIDELOG_REQUIRE_KAFKA=1, as in CI, it fails.
-Where a tool is missing, or cannot fetch what it needs, the test is skipped with the reason, which
+"""
 
 from __future__ import annotations
 
