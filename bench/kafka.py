@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import kafka_node, processes
+from bench import kafka_node, kafka_requests, processes
 from bench.table import Table
 
 ROUNDS = 3
@@ -53,13 +53,15 @@ def run(table: Table, scale: float) -> None:
     with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as name:
         directory = Path(name)
         with _ours(directory / "commit") as ours, _theirs(directory / "kafka", absent) as theirs:
-            _throughput(table, ours, theirs, scale)
+            _throughput(table, ours, theirs, scale, "commit")
             _sizes(table, ours, theirs)
             _join(table, ours, theirs)
+            kafka_requests.run(table, ours, theirs, scale)
         with (
             _ours(directory / "os", "topics.flush_policy=os") as ours,
             _theirs(directory / "kafka-2", absent) as theirs,
         ):
+            _throughput(table, ours, theirs, scale, "os")
             _latency(table, ours, theirs, scale)
 
 
@@ -84,7 +86,9 @@ def _theirs(directory: Path, absent: str | None) -> Iterator[Peer | None]:
         yield Peer(server, server.port, start_s)
 
 
-def _throughput(table: Table, ours: Peer, theirs: Peer | None, scale: float) -> None:
+def _throughput(
+    table: Table, ours: Peer, theirs: Peer | None, scale: float, flush_policy: str
+) -> None:
     peers = [peer for peer in (ours, theirs) if peer is not None]
     for size, messages in SIZES.items():
         count = max(10_000, int(messages * scale))
@@ -99,15 +103,17 @@ def _throughput(table: Table, ours: Peer, theirs: Peer | None, scale: float) -> 
                     done = peer.load(name, *arguments)
                     figures = count / done["seconds"], done["cpu"] / count * 1e6
                     runs.setdefault((number, name), []).append(figures)
-        for name, rate_bar, cpu_bar in (
-            ("produce", 2.0 if size == 1_000 else 1.5, 0.25),
-            ("consume", 1.2, 0.5),
-        ):
+        has_bars = flush_policy == "commit"
+        bars = {"produce": (2.0 if size == 1_000 else 1.5, 0.25), "consume": (1.2, 0.5)}
+        for name, (rate_bar, cpu_bar) in bars.items():
             rates_and_cpu = [
                 tuple(statistics.median(column) for column in zip(*runs[number, name], strict=True))
                 for number in range(len(peers))
             ]
-            _add_pair(table, f"{name}, {size} B", size, rates_and_cpu, rate_bar, cpu_bar)
+            _add_pair(
+                table, f"{name}, {size} B, flush {flush_policy}", size, rates_and_cpu,
+                rate_bar if has_bars else None, cpu_bar if has_bars else None,
+            )  # fmt: skip
 
 
 def _add_pair(
@@ -115,8 +121,8 @@ def _add_pair(
     name: str,
     size: int,
     figures: list[tuple[float, ...]],
-    rate_bar: float,
-    cpu_bar: float,
+    rate_bar: float | None,
+    cpu_bar: float | None,
 ) -> None:
     shown = [
         (f"{rate / 1e6:.2f} M/s, {rate * size / 1e6:.0f} MB/s", f"{cpu:.2f} CPU s per million")

@@ -51,13 +51,14 @@ class SimpleSetWriter:
 
     Attributes:
         parts: Entries one after another, in pieces.
+        bytes_left: Room for more messages.
         is_full: The next message does not fit; the cursor stands before it.
     """
 
     __slots__ = (
-        "_bytes_left",
         "_layout",
         "_min_one",
+        "bytes_left",
         "is_full",
         "message_count",
         "parts",
@@ -74,7 +75,7 @@ class SimpleSetWriter:
             UnsupportedForMessageFormatError: not format 0 or 1.
         """
         self._layout = layout_of(message_format)
-        self._bytes_left, self._min_one = bytes_max, min_one
+        self.bytes_left, self._min_one = bytes_max, min_one
         self.parts: list[Buffer] = []
         self.size_bytes = self.message_count = 0
         self.is_full = False
@@ -118,7 +119,7 @@ class SimpleSetWriter:
         unpack, head_bytes, value_sizes = NARROW if delta < BLOCK else WIDE
         header, _, entry_bytes, tag, size_bytes_min = self._layout
         pack, checksum, add = header.pack, crc32, run.append
-        data, position, room = cursor.data, cursor.position, self._bytes_left
+        data, position, room = cursor.data, cursor.position, self.bytes_left
         first_offset = offset = cursor.next_offset
         stop = min(stop, len(data) - head_bytes)
         length = value_length = 0
@@ -143,7 +144,7 @@ class SimpleSetWriter:
             _learn(value_sizes, length, value_length, head_bytes)
         except IndexError:
             pass  # it runs past the batch, as `ValueCursor` will say
-        self._bytes_left = room
+        self.bytes_left = room
         cursor.advance(position, offset - first_offset)
         return offset - first_offset
 
@@ -157,12 +158,12 @@ class SimpleSetWriter:
                 break
             place = cursor.place
             value = cursor.take() or b""
-            room = self._bytes_left - entry_bytes - len(value)
+            room = self.bytes_left - entry_bytes - len(value)
             if room < 0 and (run or self.parts or not self._min_one):
                 cursor.place = place
                 self.is_full = True
                 break
-            self._bytes_left = room
+            self.bytes_left = room
             offset = cursor.next_offset - 1
             run.append(header.pack(offset, size_bytes_min + len(value), tag, crc32(value)))
             run.append(value)

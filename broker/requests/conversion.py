@@ -43,8 +43,9 @@ SKIPPED_MESSAGES: Final = 2 * RUN_MESSAGES
 """What lies before the asked offset is only read."""
 CHECKED_MESSAGES_MAX: Final = 2 * RUN_MESSAGES
 """With more in a slice that came in, checking them is a step of its own."""
-READ_BYTES: Final = 256 * 1024
+READ_BYTES_MAX: Final = 1024 * 1024
 """Read from the log at a time, to be worked through in several turns."""
+READ_BYTES_MIN: Final = 16 * 1024
 INLINE_DECOMPRESSION_BYTES_MAX: Final = 16 * 1024
 """Compressed bytes above this are decompressed in a thread."""
 
@@ -170,7 +171,11 @@ def to_simple_set(
     writer = SimpleSetWriter(message_format, bytes_max, min_one=min_one)
     budget, next_offset = _Budget(), offset
     try:
-        while slices := (yield from _read_checked(read, next_offset)).slices:
+        while True:
+            # A record is smaller than the entry it becomes: more than fits is not needed.
+            read_bytes = max(READ_BYTES_MIN, min(writer.bytes_left, READ_BYTES_MAX))
+            if not (slices := (yield from _read_checked(read, next_offset, read_bytes)).slices):
+                break
             read_from = next_offset
             if slices[0].is_cold():
                 yield slices[0].read_ahead
@@ -198,11 +203,13 @@ def to_simple_set(
     return _simple_set(writer, next_offset)
 
 
-def _read_checked(read: Callable[[int, int], FetchData], offset: int) -> Steps[FetchData]:
+def _read_checked(
+    read: Callable[[int, int], FetchData], offset: int, bytes_max: int
+) -> Steps[FetchData]:
     """Read on, checking what nobody has looked at yet; errors as `read`."""
     while True:
         try:
-            return read(offset, READ_BYTES)
+            return read(offset, bytes_max)
         except BytesUncheckedError as unchecked:
             steps = unchecked.steps
         yield from steps()
