@@ -129,8 +129,15 @@ class GroupMembershipHandler:
         return answer_when_told(call, start, is_ordered=False)
 
     def heartbeat(self, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
-        """Handle a Heartbeat."""
-        error = self._error(request.group_id) or self._coordinator.membership.heartbeat(request)
+        """Handle a Heartbeat; while its group is loaded, it is taken for granted.
+
+        Sessions begin anew once it is, and clients do not expect to be told of loading here: Java's
+        would fail.
+        """
+        error = self._error(request.group_id)
+        if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return HeartbeatResponse()
+        error = error or self._coordinator.membership.heartbeat(request)
         return HeartbeatResponse(error_code=call.count_error(error))
 
     def leave_group(self, request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:

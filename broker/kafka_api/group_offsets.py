@@ -33,6 +33,7 @@ from protocol.kafka.group_offsets import (
     OffsetFetchResponseTopics,
 )
 from protocol.kafka.message import NO_UUID, Struct
+from protocol.limits import INT64_MAX
 
 if TYPE_CHECKING:
     from broker.coordinator.group import Group
@@ -85,7 +86,7 @@ class GroupOffsetsHandler:
         open_answers: list[OffsetCommitResponsePartition] = []
         now_ms = int(self._server.clock.now_ms())
         retention_ms = request.retention_time_ms
-        expires_ms = now_ms + retention_ms if retention_ms >= 0 else -1
+        expires_ms = min(now_ms + retention_ms, INT64_MAX) if retention_ms >= 0 else -1
         for topic in request.topics:
             asked = self._topic(topic.name, topic.topic_id, call)
             answered = OffsetCommitResponseTopic(topic.name, topic.topic_id)

@@ -143,6 +143,19 @@ def test_given_a_retention_in_a_commit_when_it_is_over_then_the_offset_is_gone()
         assert (before, broker.committed(0)) == ([5], [-1])
 
 
+def test_given_a_retention_without_end_in_a_commit_when_it_is_kept_then_for_as_long_as_can_be():
+    with GroupBroker(settings=QUICK) as broker:
+        broker.create_topic("logs", 1)
+        topics = [OffsetCommitRequestTopic("logs", partitions=[OffsetCommitRequestPartition(0, 5)])]
+        request = OffsetCommitRequest(group_id=GROUP, retention_time_ms=2**63 - 1, topics=topics)
+        (topic,) = broker.answer(request, 4).topics
+
+        broker.loop.advance(100_000)
+
+        assert topic.partitions[0].error_code == 0
+        assert broker.committed(0) == [5]
+
+
 @pytest.mark.parametrize(
     ("metadata", "topics"),
     [
