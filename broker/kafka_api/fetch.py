@@ -1,7 +1,8 @@
 """FetchHandler: Fetch. Batches go out as they are stored, whole ones first (KIP-74).
 
 Fetch sessions are not kept: each answer has session id 0, which tells the client to name all of its
-partitions each time (KIP-227).
+partitions each time (KIP-227). A request that goes on with a session of some other broker is told
+that there is none; one that begins or ends a session names all partitions, and is answered.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from broker.partition import Partition
 
 BY_ID_FROM: Final = 13
+WHOLE_REQUEST_EPOCHS: Final = (0, -1)
+"""Of a session: that is to be made, and that ends or was never wanted."""
 ENTRY_OVERHEAD_BYTES: Final = 100
 """About what a partition takes in the answer beside its records."""
 
@@ -51,7 +54,7 @@ class FetchHandler:
 
     def fetch(self, request: FetchRequest, call: Call) -> Answer | FetchResponse:
         """Handle a Fetch."""
-        if request.session_id:
+        if request.session_epoch not in WHOLE_REQUEST_EPOCHS:
             return FetchResponse(error_code=call.count_error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         return _Fetch(self, request, call).answer()
 
@@ -65,12 +68,12 @@ class FetchHandler:
 class _Fetch(WaitingFetch):
     """One Fetch, from its first look to its answer."""
 
-    __slots__ = ("_asked", "_call", "_refused", "_request")
+    __slots__ = ("_asked", "_call", "_refused", "_request", "_source")
 
     def __init__(self, handler: FetchHandler, request: FetchRequest, call: Call) -> None:
         partitions = sum(len(topic.partitions) for topic in request.topics)
         room = handler.response_bytes_max - ENTRY_OVERHEAD_BYTES * partitions
-        max_bytes = min(max(request.max_bytes, 0), max(room, 0))
+        max_bytes = max(min(request.max_bytes, room), 1)  # 0 asks for the first batch all the same
         is_committed = request.isolation_level == READ_COMMITTED
         super().__init__(
             handler,
@@ -80,7 +83,7 @@ class _Fetch(WaitingFetch):
             max_wait_ms=request.max_wait_ms,
             limit=ReadLimit.LAST_STABLE if is_committed else ReadLimit.HIGH_WATERMARK,
         )
-        self._request, self._call = request, call
+        self._source, self._request, self._call = handler, request, call
         self._refused: dict[int, ErrorCode] = {}
         """By place: what is not even looked for."""
         self._asked: list[FetchPartition] = []
@@ -99,15 +102,13 @@ class _Fetch(WaitingFetch):
                 error = epoch_error(log, asked.current_leader_epoch)
             except TidelogError as problem:
                 error = problem.code
-        if error:
+        if error or name is None:
             self._refused[len(self._asked)] = error
             self._max_wait_ms = 0
+            name = b""  # there is no such topic, so what is found there takes no room
         self._asked.append(asked)
-        self._entries.append(
-            Entry(
-                name or b"", asked.partition, asked.fetch_offset, max(asked.partition_max_bytes, 0)
-            )
-        )
+        max_bytes = max(asked.partition_max_bytes, 1)
+        self._entries.append(Entry(name, asked.partition, asked.fetch_offset, max_bytes))
 
     @property
     def _metrics(self) -> RequestMetrics:
@@ -136,18 +137,23 @@ class _Fetch(WaitingFetch):
 
     def _sent(self, sends: Sequence[Send]) -> Answer:
         rest = iter(zip(self._asked, self._entries, sends, strict=True))
-        topics = [
-            FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[self._partition(*next(rest)) for _ in topic.partitions],
+        topics = []
+        for topic in self._request.topics:
+            # Another topic may have got the name while this one waited.
+            is_there = self._source.name(topic, self._call.version) is not None
+            topics.append(
+                FetchableTopicResponse(
+                    topic=topic.topic,
+                    topic_id=topic.topic_id,
+                    partitions=[self._partition(*next(rest), is_there) for _ in topic.partitions],
+                )
             )
-            for topic in self._request.topics
-        ]
         return self._call.encode(FetchResponse(responses=topics))
 
-    def _partition(self, asked: FetchPartition, entry: Entry, send: Send) -> PartitionData:
-        error, aborted = send.error, None
+    def _partition(
+        self, asked: FetchPartition, entry: Entry, send: Send, is_there: bool
+    ) -> PartitionData:
+        error, aborted = send.error if is_there else ErrorCode.UNKNOWN_TOPIC_ID, None
         partition: Partition | None = None
         if not error:
             try:

@@ -101,9 +101,10 @@ class WaitingFetch(abc.ABC):
         return self._send(found)
 
     def _look(self) -> list[Found]:
-        """See what there is for each entry; only the first with data may exceed its bytes.
+        """See what there is for each entry; only the first with data may exceed its bytes (KIP-74).
 
-        What has to be checked first counts with the bytes that it is going to have.
+        A later one whose first batch does not fit gets nothing: clients take a piece of a batch
+        alone for an error. What has to be checked first counts with the bytes it is going to have.
         """
         partition_of = self._handler.manager.partition_of
         bytes_left = self._max_bytes
@@ -118,6 +119,8 @@ class WaitingFetch(abc.ABC):
                 data = partition.log.read(
                     offset, max_bytes, limit=self._limit, min_one=min_one, at_once=False
                 )
+                if not min_one and data.size_bytes >= max_bytes and not data.has_whole_batch():
+                    data = data._replace(slices=())  # it is there, though: nobody need wait for it
             except BytesUncheckedError as unchecked:
                 bytes_left, min_one = max(0, bytes_left - unchecked.size_bytes), False
                 looked.append(Found(0, offset, entry_max_bytes, partition, None, unchecked))
@@ -125,7 +128,7 @@ class WaitingFetch(abc.ABC):
             except TidelogError as error:
                 looked.append(Found(error.code, offset, entry_max_bytes))
                 continue
-            if data.size_bytes:
+            if data.slices:
                 bytes_left = max(0, bytes_left - data.size_bytes)
                 min_one = False
             looked.append(Found(0, offset, entry_max_bytes, partition, data))
@@ -161,9 +164,10 @@ class WaitingFetch(abc.ABC):
 
     def wake(self) -> None:
         """Look again; answer, when the turn is here, if it is enough."""
-        if self._is_enough(self._look()):
+        found = self._look()
+        if self._is_enough(found):
             self._stop_waiting()
-            self._answer_in_turn()
+            self._answer_in_turn(found)
 
     def _time_is_over(self) -> None:
         self._timer = None
@@ -172,9 +176,14 @@ class WaitingFetch(abc.ABC):
             self._stop_waiting()
             self._answer_in_turn()
 
-    def _answer_in_turn(self) -> None:
+    def _answer_in_turn(self, found: Sequence[Found] | None = None) -> None:
+        """Answer with what was found just now, if the turn is here; else look when it is."""
         assert self._pending is not None, "only what waits has to be answered later"
-        self._pending.when_first(lambda: self._respond(self._send(self._look())))
+        fresh = [] if found is None else [found]
+        self._pending.when_first(
+            lambda: self._respond(self._send(fresh.pop() if fresh else self._look()))
+        )
+        fresh.clear()
 
     def _stop_waiting(self) -> None:
         waits_on, self._waits_on = self._waits_on, []

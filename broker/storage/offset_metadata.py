@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.identifiers import UNKNOWN_OFFSET, UNKNOWN_POSITION
+from protocol.record_batch_header import LENGTH_POSITION, LOG_OVERHEAD_BYTES
 
 if TYPE_CHECKING:
     from broker.storage.file_records import FileSlice
@@ -131,3 +132,15 @@ class FetchData(NamedTuple):
     """In log order, one for each segment that was read; empty: no records."""
     size_bytes: int
     """Of all slices together. The first batch may begin below the asked offset."""
+
+    def has_whole_batch(self) -> bool:
+        """Whether the first batch, or legacy entry, is there to its end.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        if not self.slices:
+            return False
+        first = self.slices[0]
+        length = first.records.read_bytes(first.position + LENGTH_POSITION, 4)
+        return first.size_bytes >= LOG_OVERHEAD_BYTES + int.from_bytes(length, "big", signed=True)
