@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
+from protocol.kafka.message import NO_UUID
+
 __all__ = ["CommittedOffset", "CommittedOffsets", "Place"]
 
 Place: TypeAlias = tuple[str, int]
@@ -21,14 +23,16 @@ class CommittedOffset(NamedTuple):
     commit_timestamp_ms: int
     expire_timestamp_ms: int = -1
     """When it goes, if the client has said so (OffsetCommit 2 to 4); else retention decides."""
+    topic_id: bytes = NO_UUID
+    """Of which topic it is: one that is made anew under a deleted one's name has another."""
 
 
 class CommittedOffsets:
     """The committed offsets of a group.
 
-    An offset is *pending* from when its record is written until that is committed. Until then
-    readers are shown the one before; and its key has to be counted when a group is deleted, or it
-    would be there again after a restart.
+    An offset, or its deletion, is *pending* from when its record is written until that is
+    committed. Until then readers are shown the one before; and its key has to be counted when a
+    group is deleted, or it would be there again after a restart.
     """
 
     __slots__ = ("_pending", "by_topic", "count")
@@ -45,11 +49,11 @@ class CommittedOffsets:
         return None if partitions is None else partitions.get(partition)
 
     def begin(self, place: Place) -> None:
-        """An offset was written, and is to be committed."""
+        """An offset, or its tombstone, was written, and is to be committed."""
         self._pending[place] = self._pending.get(place, 0) + 1
 
     def end(self, place: Place, committed: CommittedOffset | None) -> None:
-        """What `begin` said is committed, or (None) never will be known to be."""
+        """What `begin` said is committed, or (None) a tombstone, or not known ever to be."""
         left = self._pending[place] - 1
         if left:
             self._pending[place] = left
@@ -82,8 +86,12 @@ class CommittedOffsets:
         """Return where something is committed or pending."""
         return list(dict.fromkeys([*(place for place, _ in self.items()), *self._pending]))
 
+    def has(self, place: Place) -> bool:
+        """Whether something is committed or pending there."""
+        return place[1] in self.by_topic.get(place[0], ()) or place in self._pending
+
     def is_pending(self, place: Place) -> bool:
-        """Whether an offset was written there and is not committed yet."""
+        """Whether something was written there and is not committed yet."""
         return place in self._pending
 
     @property

@@ -61,7 +61,6 @@ class Group:
         "state",
         "state_since_ms",
         "static_members",
-        "subscribed",
         "supporters",
         "sync_timer",
     )
@@ -86,8 +85,6 @@ class Group:
         self.supporters: dict[str, int] = {}
         """How many members have each protocol."""
         self.metadata_bytes = 0
-        self.subscribed: frozenset[str] | None = None
-        """Topics that members read; None: it is not known."""
         self.new_member_added = self.is_initial_delay = False
         self.join_timer: Timer | None = None
         self.sync_timer: Timer | None = None
@@ -215,24 +212,17 @@ class Group:
         return max(votes, key=lambda name: votes[name])
 
     def find_subscribed(self) -> frozenset[str] | None:
-        """Return the topics that members read, if they say so as consumers do."""
+        """Return the topics that members read; None: they do not say so as consumers do.
+
+        Looked for when it is asked for, which is seldom: kept, it could be thirty times as large as
+        what clients have sent.
+        """
         if not self.members:
             return None if self.protocol_type is None else frozenset()
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE or self.protocol_name is None:
             return None
-        found: set[str] = set()
-        for member in self.members.values():
-            topics = subscribed_topics(member.metadata_for(self.protocol_name))
-            if topics is None:
-                return None
-            found |= topics
-        return frozenset(found)
-
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Whether members may be reading a topic; if consumers do not say, they may."""
-        if self.subscribed is not None:
-            return topic in self.subscribed
-        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+        name = self.protocol_name
+        return subscribed_topics(member.metadata_for(name) for member in self.members.values())
 
     @property
     def can_be_forgotten(self) -> bool:

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.config_groups import GroupsConfig
     from broker.partition_manager import PartitionManager
+    from broker.topic_registry import TopicEntry
 
 __all__ = ["GroupCoordinator"]
 
 _log = structlog.get_logger("tidelog.groups")
 
-GROUPS_PER_TURN: Final = 100
-"""Looked through for expired offsets."""
+WORK_PER_TURN: Final = 500
+"""Groups and topics that are looked at, and offsets that are deleted, about 10 us each."""
 
 
 class GroupCoordinator:
@@ -73,11 +74,13 @@ class GroupCoordinator:
         self._rebalance = Rebalance(settings, self._timers, self, clock.now_ms)
         self.membership = Membership(self.groups, self._rebalance, clock.now_ms)
         self.offsets = OffsetCommits(
-            self.groups, self.membership, self.topic, settings, clock.now_ms
+            self.groups, self.membership, self.topic, settings, clock.now_ms, self.topic_id
         )
         self._has_begun = self._is_draining = False
         self._unavailable: dict[int, ErrorCode] = {}
         """Partitions that are not loaded, and what requests for their groups answer."""
+        self._topics_before: Mapping[str, TopicEntry] = {}
+        """What there was when loading began: later ones are not meant by what is loaded."""
 
     # --- start and end --------------------------------------------------------------------------
 
@@ -86,11 +89,12 @@ class GroupCoordinator:
         if self._has_begun:
             return
         self._has_begun = True
-        self._manager.on_topic_deleted = self.offsets.forget_topic
+        self._manager.on_topic_deleted = self._topic_deleted
         self._timers.after(self._settings.offsets_retention_check_interval_ms, self._expire)
         if self.topic.exists:
             numbers = range(self.topic.partition_count)
             self._unavailable = dict.fromkeys(numbers, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            self._topics_before = dict(self._manager.store.entries)
             self._loading = self._spawn(self._load())
 
     def drain(self) -> None:
@@ -157,6 +161,11 @@ class GroupCoordinator:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return next(iter(self._unavailable.values()), ErrorCode.NONE)
 
+    def topic_id(self, name: str) -> bytes | None:
+        """Return the id of the topic that bears a name now, None if there is none."""
+        entry = self._manager.store.entries.get(name)
+        return None if entry is None else entry.topic_id.bytes
+
     # --- GroupStore -----------------------------------------------------------------------------
 
     def save(
@@ -178,6 +187,10 @@ class GroupCoordinator:
     # --- loading --------------------------------------------------------------------------------
 
     async def _load(self) -> None:
+        """Load every partition, and then delete what is left of topics that were deleted.
+
+        Their tombstones were lost if the broker ended between their deletion and those.
+        """
         started_s = self._clock.monotonic()
         for number in list(self._unavailable):
             try:
@@ -191,8 +204,13 @@ class GroupCoordinator:
                 self._unavailable[number] = ErrorCode.COORDINATOR_NOT_AVAILABLE
             else:
                 del self._unavailable[number]
+        self._topics_before = {}
         seconds = round(self._clock.monotonic() - started_s, 3)
         _log.info("groups loaded", groups=len(self.groups), seconds=seconds)
+        breaks = _Breaks()
+        for group in self.groups:
+            for topic in list(group.offsets.by_topic):
+                await breaks.after(1 + self.offsets.forget_strangers(group, topic))
 
     async def _load_partition(self, number: int) -> None:
         """Load what is in a partition; nobody appends to it before.
@@ -200,7 +218,8 @@ class GroupCoordinator:
         Raises:
             TidelogError: it cannot be read.
         """
-        loader = GroupLoader(self._manager.partition(OFFSETS_TOPIC, number).log)
+        log = self._manager.partition(OFFSETS_TOPIC, number).log
+        loader = GroupLoader(log, self._topic_id_before)
         await run_in_turns(loader.steps(), self._loop, self._executor)
         if loader.keys_unknown:
             _log.info(
@@ -208,25 +227,62 @@ class GroupCoordinator:
                 partition=f"{OFFSETS_TOPIC}-{number}",
                 keys=loader.keys_unknown,
             )
-        for count, group in enumerate(loader.groups(), 1):
+        breaks = _Breaks()
+        for group in loader.groups():
             self.groups.add_loaded(group)
             self.membership.resume(group)
-            if not count % GROUPS_PER_TURN:
-                await asyncio.sleep(0)
+            await breaks.after(1 + len(group.members))
+
+    def _topic_id_before(self, name: str) -> bytes | None:
+        """Return the id of a topic that there has been all the time since loading began."""
+        topic_id = self.topic_id(name)
+        before = self._topics_before.get(name)
+        return topic_id if before is not None and before.topic_id.bytes == topic_id else None
 
     # --- expiry ---------------------------------------------------------------------------------
+
+    def _topic_deleted(self, topic: str) -> None:
+        self._spawn(self._forget_topic(topic))
+
+    async def _forget_topic(self, topic: str) -> None:
+        breaks = _Breaks()
+        for group in self.groups:
+            await breaks.after(1 + self.offsets.forget_strangers(group, topic))
 
     def _expire(self) -> None:
         self._spawn(self._expire_offsets())
         self._timers.after(self._settings.offsets_retention_check_interval_ms, self._expire)
 
     async def _expire_offsets(self) -> None:
-        entries = self._manager.store.entries
-        expired = 0
-        for count, group in enumerate(self.groups, 1):
-            if not self.check(group.group_id):
-                expired += self.offsets.expire(group, entries.__contains__)
-            if not count % GROUPS_PER_TURN:
-                await asyncio.sleep(0)
+        expired, breaks = 0, _Breaks()
+        for group in self.groups:
+            expired += await self._expire_group(group, breaks)
         if expired:
             _log.info("committed offsets have expired", offsets=expired)
+
+    async def _expire_group(self, group: Group, breaks: _Breaks) -> int:
+        generation, subscribed = group.generation, group.find_subscribed()
+        await breaks.after(WORK_PER_TURN if group.members else 1)
+        expired = 0
+        for topic in list(group.offsets.by_topic):
+            if group.generation != generation:
+                break  # its members may read other topics now: next time
+            deleted = self.offsets.expire(group, topic, subscribed)
+            expired += deleted
+            await breaks.after(1 + deleted)
+        self.offsets.forget_if_unused(group)
+        return expired
+
+
+class _Breaks:
+    """Lets others have their turn every now and then."""
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    async def after(self, work: int) -> None:
+        """Take note of work that was done, and perhaps go on in a later turn."""
+        self._done += work
+        if self._done >= WORK_PER_TURN:
+            self._done = 0
+            await asyncio.sleep(0)

@@ -6,24 +6,23 @@ transaction hold when its marker says so, from where the marker is; what is unde
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from broker.coordinator.committed_offsets import CommittedOffset, Place
 from broker.coordinator.group import Group
-from broker.coordinator.group_values import group_from_value, offset_from_value
+from broker.coordinator.group_values import fill_group, offset_from_value
 from broker.storage.log_reader import ReadLimit
 from broker.storage.segment_check import BytesUncheckedError
 from protocol.end_transaction_marker import decode_marker
 from protocol.errors import CorruptMessageError, StorageError, StoredFormatError
+from protocol.kafka.message import NO_UUID
 from protocol.legacy_conversion import iterate_as_v2
 from protocol.record_batch import check_batch, iterate_records
 from protocol.record_batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG, parse_header
 from protocol.stored.group_records import (
     GroupKey,
-    GroupMetadataValue,
     decode_group_metadata,
     decode_key,
     decode_offset_commit,
@@ -46,10 +45,14 @@ STEP_RECORDS: Final = 50
 class GroupLoader:
     """Reads one partition; `groups` is what is there once `steps` are run to their end."""
 
-    def __init__(self, log: PartitionLog) -> None:
-        self._log = log
-        self._metadata: dict[str, GroupMetadataValue] = {}
-        self._offsets: dict[str, dict[Place, CommittedOffset]] = {}
+    def __init__(
+        self, log: PartitionLog, topic_id: Callable[[str], bytes | None] = lambda name: None
+    ) -> None:
+        """Args:
+        topic_id: Returns the id that a topic has where a record does not say: in older versions.
+        """
+        self._log, self._topic_id = log, topic_id
+        self._groups: dict[str, Group] = {}
         self._latest: dict[bytes, bytes] = {}
         """Values by key, as they are stored: most are superseded, and need not be decoded."""
         self._undecided: dict[int, list[tuple[bytes, bytes | None]]] = {}
@@ -155,11 +158,14 @@ class GroupLoader:
         try:
             key = decode_key(stored_key)
             if isinstance(key, GroupKey):
-                self._metadata[key.group_id] = decode_group_metadata(value)
+                metadata = decode_group_metadata(value)
+                fill_group(self._group(key.group_id), metadata)
             elif key is not None:
                 committed = offset_from_value(decode_offset_commit(value))
-                place = (key.topic, key.partition)
-                self._offsets.setdefault(key.group_id, {})[place] = committed
+                if committed.topic_id == NO_UUID:
+                    topic_id = self._topic_id(key.topic)
+                    committed = committed._replace(topic_id=topic_id or NO_UUID)
+                self._group(key.group_id).offsets.put((key.topic, key.partition), committed)
             else:
                 self.keys_unknown += 1
         except StoredFormatError as error:
@@ -168,12 +174,12 @@ class GroupLoader:
                 "a record of a group is not understood", partition=partition, error=str(error)
             )
 
+    def _group(self, group_id: str) -> Group:
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = Group(group_id)
+        return group
+
     def groups(self) -> Iterator[Group]:
         """Yield the groups; those without metadata have offsets that nobody's group committed."""
-        for group_id in dict.fromkeys([*self._metadata, *self._offsets]):
-            value = self._metadata.get(group_id)
-            group = Group(group_id) if value is None else group_from_value(group_id, value)
-            for place, committed in self._offsets.get(group_id, {}).items():
-                group.offsets.put(place, committed)
-            if value is not None or group.offsets.count:
-                yield group
+        yield from self._groups.values()

@@ -19,7 +19,7 @@ from protocol.stored.group_records import (
 )
 
 __all__ = [
-    "group_from_value",
+    "fill_group",
     "group_record",
     "group_tombstone",
     "offset_from_value",
@@ -63,9 +63,9 @@ def group_tombstone(group_id: str) -> GroupRecord:
     return encode_group_key(group_id), None
 
 
-def group_from_value(group_id: str, value: GroupMetadataValue) -> Group:
-    """Return a group as it was kept: with members it is stable, and their sessions begin anew."""
-    group = Group(group_id, value.current_state_timestamp)
+def fill_group(group: Group, value: GroupMetadataValue) -> None:
+    """Make a group what was kept of it: with members it is stable; their sessions begin anew."""
+    group.state_since_ms = value.current_state_timestamp
     group.is_stored = True
     group.generation = value.generation
     group.protocol_type = value.protocol_type or None
@@ -92,8 +92,6 @@ def group_from_value(group_id: str, value: GroupMetadataValue) -> Group:
             group.leader_id = next(iter(group.members))
     else:
         group.leader_id = None
-    group.subscribed = group.find_subscribed()
-    return group
 
 
 def offset_record(group_id: str, place: Place, committed: CommittedOffset) -> GroupRecord:
@@ -108,6 +106,7 @@ def offset_record(group_id: str, place: Place, committed: CommittedOffset) -> Gr
         metadata=committed.metadata,
         commit_timestamp=committed.commit_timestamp_ms,
         expire_timestamp=committed.expire_timestamp_ms,
+        topic_id=committed.topic_id,
     )
     return encode_offset_key(group_id, *place), encode_offset_commit(value)
 
@@ -125,4 +124,5 @@ def offset_from_value(value: OffsetCommitValue) -> CommittedOffset:
         value.metadata,
         value.commit_timestamp,
         value.expire_timestamp,
+        value.topic_id,
     )

@@ -1,6 +1,8 @@
 """OffsetCommits: commits, fetches and deletions of offsets, and those that expire.
 
-What is committed is shown once its record is: in memory things happen in the order of the log.
+What is committed is shown once its record is: in memory things happen in the order of the log. An
+offset counts only for the topic in which it was committed, not for another of the same name: so
+what a deleted topic leaves behind here need not be gone before the name is used again.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from broker.coordinator.committed_offsets import CommittedOffset, Place
 from broker.coordinator.group import Group, GroupState
 from broker.coordinator.group_values import group_tombstone, offset_record, offset_tombstone
+from broker.coordinator.offset_expiry import expired_places, stranger_places
 from broker.coordinator.storage_errors import offset_error
 from protocol.error_codes import ErrorCode
 from protocol.errors import StoredFormatError
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from broker.coordinator.membership import Membership
     from broker.coordinator.offsets_topic import Done, OffsetsTopic
 
-__all__ = ["Committer", "DeletionDone", "OffsetCommits", "expired_places"]
+__all__ = ["Committer", "DeletionDone", "OffsetCommits"]
 
 DeletionDone: TypeAlias = Callable[[ErrorCode, frozenset[Place]], object]
 """Told the error of all, and the places that were left alone because members read the topic."""
@@ -42,6 +45,14 @@ class Committer(NamedTuple):
     version: int = 9
 
 
+def _used_places(group: Group, places: Sequence[Place]) -> frozenset[Place]:
+    """Return the places in topics that members may be reading: if they do not say, in all."""
+    if group.state is GroupState.EMPTY:
+        return frozenset()
+    subscribed = group.find_subscribed()
+    return frozenset(each for each in places if subscribed is None or each[0] in subscribed)
+
+
 class OffsetCommits:
     """The offsets of every group."""
 
@@ -52,9 +63,13 @@ class OffsetCommits:
         topic: OffsetsTopic,
         settings: GroupsConfig,
         now_ms: Callable[[], int],
+        topic_id: Callable[[str], bytes | None],
     ) -> None:
+        """Args:
+        topic_id: Returns the id of the topic that bears a name now, if one does.
+        """
         self._groups, self._membership, self._topic = groups, membership, topic
-        self._settings, self._now_ms = settings, now_ms
+        self._settings, self._now_ms, self._topic_id = settings, now_ms, topic_id
 
     def commit(self, by: Committer, offsets: Mapping[Place, CommittedOffset], done: Done) -> None:
         """Commit offsets; `done` is told the error that all of them have, or NONE."""
@@ -109,8 +124,7 @@ class OffsetCommits:
         if group is None or error:
             done(error, frozenset())
             return
-        is_used = group.state is not GroupState.EMPTY
-        used = frozenset(place for place in places if is_used and group.is_subscribed_to(place[0]))
+        used = _used_places(group, places)
         free = [place for place in places if place not in used]
         self._remove(group, free, lambda error: done(error, used))
 
@@ -123,18 +137,20 @@ class OffsetCommits:
         return _E.NONE
 
     def _remove(self, group: Group, places: Sequence[Place], done: Done) -> None:
-        known = set(group.offsets.places())
-        gone = [place for place in places if place in known]
-        if not gone:
+        gone = [place for place in dict.fromkeys(places) if group.offsets.has(place)]
+        if not gone or group.state is GroupState.DEAD:  # another may have its name by now
             done(_E.NONE)
             return
 
         def written(error: ErrorCode) -> None:
-            if not error:
-                for place in gone:
+            for place in gone:
+                group.offsets.end(place, None)
+                if not error:
                     group.offsets.remove(place)
             done(offset_error(error))
 
+        for place in gone:
+            group.offsets.begin(place)
         records = [offset_tombstone(group.group_id, place) for place in gone]
         self._topic.append_all(group.group_id, records, written)
 
@@ -163,60 +179,30 @@ class OffsetCommits:
 
     # --- by themselves --------------------------------------------------------------------------
 
-    def forget_topic(self, topic: str) -> None:
-        """Delete every offset in a topic that was deleted, lest they are taken for another's."""
-        for group in self._groups:
-            numbers = group.offsets.by_topic.get(topic)
-            if numbers:
-                self._remove(group, [(topic, number) for number in numbers], lambda error: None)
-
-    def expire(self, group: Group, has_topic: Callable[[str], bool]) -> int:
-        """Delete what a group need not keep, and the group if nothing is left; return how many."""
-        gone = expired_places(group, self._now_ms(), self._settings.offsets_retention_ms, has_topic)
-        if gone:
-            self._remove(group, gone, lambda error: None)
-        elif group.can_be_forgotten:
-            if group.is_stored:
-                self._delete_group(group, lambda error: None)
-            else:
-                self._groups.remove(group)
+    def forget_strangers(self, group: Group, topic: str) -> int:
+        """Delete offsets in a topic that was deleted, whatever bears its name; return how many."""
+        gone = stranger_places(group, topic, self._topic_id(topic))
+        self._remove(group, gone, lambda error: None)
         return len(gone)
 
+    def expire(self, group: Group, topic: str, subscribed: frozenset[str] | None) -> int:
+        """Delete what a group need not keep of a topic; return how many offsets."""
+        gone = expired_places(
+            group,
+            topic,
+            self._topic_id(topic),
+            subscribed,
+            now_ms=self._now_ms(),
+            retention_ms=self._settings.offsets_retention_ms,
+        )
+        self._remove(group, gone, lambda error: None)
+        return len(gone)
 
-def expired_places(
-    group: Group, now_ms: int, retention_ms: int, has_topic: Callable[[str], bool]
-) -> list[Place]:
-    """Return where offsets have expired, and are not being committed anew.
-
-    Without a group protocol each offset ages from its commit. With one they age from when the group
-    became empty; in a stable group of consumers only those of topics that nobody reads any more,
-    from their commit. Topics that are gone take their offsets with them.
-    """
-
-    def is_expired(topic: str, committed: CommittedOffset) -> bool:
-        if not has_topic(topic):
-            return True
-        since_ms = committed.commit_timestamp_ms
-        if group.protocol_type is not None:
-            if group.state is GroupState.EMPTY:
-                if group.state_since_ms >= 0:
-                    since_ms = group.state_since_ms
-            elif not _is_unread(group, topic):
-                return False
-        elif group.state is not GroupState.EMPTY:
-            return False
-        if committed.expire_timestamp_ms >= 0:
-            return now_ms >= committed.expire_timestamp_ms
-        return now_ms - since_ms >= retention_ms
-
-    return [
-        place
-        for place, committed in group.offsets.items()
-        if not group.offsets.is_pending(place) and is_expired(place[0], committed)
-    ]
-
-
-def _is_unread(group: Group, topic: str) -> bool:
-    """Whether a group of consumers has settled on reading other topics."""
-    is_stable = group.state is GroupState.STABLE
-    return is_stable and group.subscribed is not None and topic not in group.subscribed
+    def forget_if_unused(self, group: Group) -> None:
+        """Delete a group that nobody and nothing is left in."""
+        if not group.can_be_forgotten:
+            return
+        if group.is_stored:
+            self._delete_group(group, lambda error: None)
+        else:
+            self._groups.remove(group)

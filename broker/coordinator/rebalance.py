@@ -235,14 +235,12 @@ class Rebalance:
             self._begin_generation(group)
             return
         group.protocol_name = group.leader_id = None
-        group.subscribed = group.find_subscribed()
         self.enter(group, GroupState.EMPTY)
         # If this is not kept, a restart brings back members that then expire: no harm.
         self.store.save(group, {}, lambda error: None)
 
     def _begin_generation(self, group: Group) -> None:
         group.protocol_name = group.select_protocol()
-        group.subscribed = group.find_subscribed()
         self.enter(group, GroupState.COMPLETING_REBALANCE)
         members = roster(group)
         for member in list(group.members.values()):

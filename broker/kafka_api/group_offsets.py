@@ -49,11 +49,11 @@ NO_OFFSET: Final = -1
 
 
 class _Asked(NamedTuple):
-    """One topic of a request, by the name that it has here."""
+    """One topic of a request, by its name and id here; None: there is no such topic."""
 
     name: str | None
-    topic_id: bytes
-    error: ErrorCode
+    topic_id: bytes | None
+    error: ErrorCode = ErrorCode.NONE
 
 
 class GroupOffsetsHandler:
@@ -67,11 +67,11 @@ class GroupOffsetsHandler:
     def _topic(self, name: str, topic_id: bytes, call: Call) -> _Asked:
         """Find a topic by what the version of the request says."""
         if call.version < TOPIC_IDS_FROM_VERSION:
-            return _Asked(name, NO_UUID, ErrorCode.NONE)
+            return _Asked(name, self._coordinator.topic_id(name))
         found = self._manager.topic_names_by_id.get(topic_id)
         if found is None:
-            return _Asked(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        return _Asked(found.decode("ascii"), topic_id, ErrorCode.NONE)
+            return _Asked(None, None, ErrorCode.UNKNOWN_TOPIC_ID)
+        return _Asked(found.decode("ascii"), topic_id)
 
     def _has_partition(self, topic: str, number: int) -> bool:
         partitions = self._manager.partitions_by_topic.get(topic.encode("utf-8"))
@@ -95,7 +95,7 @@ class GroupOffsetsHandler:
                 answer = OffsetCommitResponsePartition(partition.partition_index)
                 answered.partitions.append(answer)
                 answer.error_code = self._commit_error(asked, partition)
-                if not answer.error_code and asked.name is not None:
+                if not answer.error_code and asked.name is not None and asked.topic_id is not None:
                     open_answers.append(answer)
                     taken[asked.name, partition.partition_index] = CommittedOffset(
                         partition.committed_offset,
@@ -103,6 +103,7 @@ class GroupOffsetsHandler:
                         partition.committed_metadata or "",
                         now_ms,
                         expires_ms,
+                        asked.topic_id,
                     )
 
         def start(tell: Callable[[OffsetCommitResponse], None]) -> None:
@@ -123,7 +124,7 @@ class GroupOffsetsHandler:
     def _commit_error(self, asked: _Asked, partition: OffsetCommitRequestPartition) -> ErrorCode:
         if asked.name is None:
             return asked.error
-        if not self._has_partition(asked.name, partition.partition_index):
+        if asked.topic_id is None or not self._has_partition(asked.name, partition.partition_index):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if len(partition.committed_metadata or "") > self._metadata_chars_max:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -200,13 +201,11 @@ class GroupOffsetsHandler:
             return []
         wanted = []
         for name, partitions in group.offsets.by_topic.items():
-            topic_id = NO_UUID
-            if call.version >= TOPIC_IDS_FROM_VERSION:
-                entry = self._manager.store.entries.get(name)
-                if entry is None:
-                    continue  # it has no id any more
-                topic_id = entry.topic_id.bytes
-            wanted.append(OffsetFetchRequestTopics(name, topic_id, sorted(partitions)))
+            topic_id = self._coordinator.topic_id(name)
+            numbers = sorted(n for n, each in partitions.items() if each.topic_id == topic_id)
+            if topic_id is not None and numbers:
+                told_id = topic_id if call.version >= TOPIC_IDS_FROM_VERSION else NO_UUID
+                wanted.append(OffsetFetchRequestTopics(name, told_id, numbers))
         return wanted
 
     # --- OffsetDelete ---------------------------------------------------------------------------
@@ -261,7 +260,7 @@ def _fetched(group: Group | None, asked: _Asked, number: int) -> OffsetFetchResp
     committed = None
     if group is not None and asked.name is not None:
         committed = group.offsets.get(asked.name, number)
-    if committed is None:
+    if committed is None or committed.topic_id != asked.topic_id:
         return OffsetFetchResponsePartitions(number, NO_OFFSET, -1, "", asked.error)
     return OffsetFetchResponsePartitions(
         number, committed.offset, committed.leader_epoch, committed.metadata

@@ -22,9 +22,10 @@ is a tombstone. A string is `length i16, UTF-8`, null is length -1; bytes are `l
           subscription bytes  assignment bytes
       4   the same with compact strings, arrays and tagged fields
 
-Written are keys 1 and 2, both values as version 3: what every Kafka from 2.3 on reads. Keys from 3
-on are of other kinds of groups, and are not for us. Source: the schemas of Kafka's
-`group-coordinator` module.
+Written are keys 1 and 2; groups as version 3, which every Kafka from 2.3 on reads; and offsets as
+Kafka 4.3 does: as version 4 with the topic's id (read from 3.5 on), as 3 where the id is not known,
+and as 1 where the client says when they expire. Keys from 3 on are of other kinds of groups, and
+are not for us. Source: the schemas of Kafka's `group-coordinator` module.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ VERSION: Final = struct.Struct(">h")
 OFFSET_KEY_VERSION: Final = 1
 GROUP_KEY_VERSION: Final = 2
 OFFSET_VALUE_VERSION: Final = 3
+EXPIRING_OFFSET_VALUE_VERSION: Final = 1
 GROUP_VALUE_VERSION: Final = 3
 VALUE_VERSION_MAX: Final = 4
 """Of both values; it is the one that is flexible."""
@@ -134,8 +136,14 @@ def encode_group_key(group_id: str) -> bytes:
 
 
 def encode_offset_commit(value: OffsetCommitValue) -> bytes:
-    """Return the value of a committed offset: version 1 if it says when it expires, else 3."""
-    return _encode(value, OFFSET_VALUE_VERSION if value.expire_timestamp < 0 else 1)
+    """Return the value of a committed offset, in the version that has what it says.
+
+    Raises:
+        StoredFormatError: its text is too long for its length.
+    """
+    if value.expire_timestamp >= 0:
+        return _encode(value, EXPIRING_OFFSET_VALUE_VERSION)
+    return _encode(value, OFFSET_VALUE_VERSION if value.topic_id == NO_UUID else VALUE_VERSION_MAX)
 
 
 def encode_group_metadata(value: GroupMetadataValue) -> bytes:
@@ -229,4 +237,8 @@ _decoder = cache(
         structure, version, is_flexible=is_flexible
     )
 )
-_encoder = cache(lambda structure, version: make_encoder(structure, version, is_flexible=False))
+_encoder = cache(
+    lambda structure, version: make_encoder(
+        structure, version, is_flexible=version == VALUE_VERSION_MAX
+    )
+)

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from broker.coordinator.group import Group
 from broker.coordinator.group_loader import GroupLoader
 from broker.coordinator.offsets_topic import OFFSETS_TOPIC
 from broker.steps import run_to_end
@@ -214,6 +215,64 @@ def test_given_many_records_when_loaded_then_in_steps_and_the_last_of_each_key(m
     broker.close()
 
 
+# --- topics that were deleted ---------------------------------------------------------------------
+
+
+@ENDS
+def test_given_a_deleted_topic_whose_tombstones_are_lost_when_made_again_then_no_old_offsets(
+    machine, how
+):
+    """The broker ends between the deletion of a topic and the tombstones of its offsets."""
+    broker = machine.broker()
+    broker.create_topic("logs", 1)
+    broker.create_topic("other", 1)
+    member = broker.member()
+    broker.commit({0: 7}, member_id=member, generation_id_or_member_epoch=1)
+    broker.commit({0: 8}, topic="other", member_id=member, generation_id_or_member_epoch=1)
+    broker.manager.on_topic_deleted = lambda name: None
+    broker.loop.run(broker.manager.delete_topic("logs"))
+    broker.create_topic("logs", 1)
+    end(broker, how)
+
+    again = machine.loaded()
+
+    assert again.committed(0) == [-1]
+    assert again.committed(0, topic="other") == [8]
+    assert again.records()[-1].value is None  # nor is it read again at the next start
+    by = {"member_id": member, "generation_id_or_member_epoch": 1}
+    assert again.commit_errors({0: 1}, **by) == [E.NONE]
+    assert again.committed(0) == [1]
+    again.close()
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_given_offsets_without_topic_ids_when_their_topic_changes_while_loading_then_none_hold(
+    machine, is_made_again
+):
+    broker = machine.broker(settings={"groups.offsets_topic_partitions": 1})
+    broker.create_topic("logs", 1)
+    broker.create_topic("other", 1)
+    broker.find()
+    log = broker.manager.partition(OFFSETS_TOPIC, 0).log
+    value = encode_offset_commit(OffsetCommitValue(offset=7, commit_timestamp=CLOCK_START_MS))
+    keys = [encode_offset_key(GROUP, topic, 0) for topic in ("logs", "other")]
+    records = [(number, CLOCK_START_MS, key, value) for number, key in enumerate(keys)]
+    log.append(memoryview(bytearray(build_batch(records))), origin=AppendOrigin.COORDINATOR)
+    broker.loop.settle()
+    end(broker, "kill")
+
+    again = machine.broker()
+    again.kafka.coordinator.begin()
+    again.loop.run(again.manager.delete_topic("logs"))
+    if is_made_again:
+        again.create_topic("logs", 1)
+    again.loop.settle()
+
+    assert again.committed(0) == [-1]
+    assert again.committed(0, topic="other") == [7]
+    again.close()
+
+
 # --- transactions, of a Kafka whose log it was ----------------------------------------------------
 
 
@@ -259,6 +318,13 @@ def test_given_transactions_when_loaded_then_committed_ones_hold(machine):
 # --- Kafka's own log ------------------------------------------------------------------------------
 
 
+def groups_in(broker: GroupBroker, number: int) -> list[Group]:
+    """What a partition says, whatever topics there are."""
+    loader = GroupLoader(broker.manager.partition(OFFSETS_TOPIC, number).log)
+    run_to_end(loader.steps())
+    return list(loader.groups())
+
+
 def test_given_the_log_of_a_kafka_when_loaded_then_the_groups_that_it_had(machine):
     """What Kafka's own admin client read of them is written out here."""
     directory = Path(__file__).resolve().parents[2] / "data" / "kafka-groups"
@@ -269,15 +335,17 @@ def test_given_the_log_of_a_kafka_when_loaded_then_the_groups_that_it_had(machin
         stored = bytearray((directory / f"{OFFSETS_TOPIC}-{number}.log").read_bytes())
         log = broker.manager.partition(OFFSETS_TOPIC, number).log
         log.append(memoryview(stored), origin=AppendOrigin.REPLICATION)
+    broker.loop.settle()
+    loaded = [group for number in range(2) for group in groups_in(broker, number)]
     end(broker, "kill")
-
     again = machine.loaded()
+
     found = {
         group.group_id: {
             f"{topic}-{partition}": (each.offset, each.metadata)
             for (topic, partition), each in group.offsets.items()
         }
-        for group in again.kafka.coordinator.groups
+        for group in loaded
     }
 
     of_both = {"codecs-1": (5, ""), "rolled-0": (33, "with metadata ä\0"), "rolled-1": (20, "")}

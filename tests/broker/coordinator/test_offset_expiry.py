@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from broker.coordinator.committed_offsets import CommittedOffset
 from broker.coordinator.group import Group, GroupState
-from broker.coordinator.offset_commits import expired_places
-from protocol.kafka.consumer_protocol import subscribed_topics
+from broker.coordinator.offset_expiry import expired_places
+from protocol.kafka.consumer_protocol import TOPICS_MAX, subscribed_topics
 from protocol.kafka.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.kafka.message import NO_UUID
 from tests.support.group_broker import GROUP, SUBSCRIPTION, GroupBroker
 
 
 def group_with(**fields) -> Group:
     """A group that has committed at 1,000 for `logs` and `other`."""
     group = Group(GROUP)
+    group.protocol_type = fields.get("protocol_type")
     for name, value in fields.items():
         setattr(group, name, value)
     for topic in ("logs", "other"):
@@ -26,8 +30,25 @@ def group_with(**fields) -> Group:
     return group
 
 
-def expired(group: Group, now_ms: int, *, topics: tuple[str, ...] = ("logs", "other")) -> set[str]:
-    return {topic for topic, _ in expired_places(group, now_ms, 100, topics.__contains__)}
+def expired(
+    group: Group,
+    now_ms: int,
+    *,
+    topics: tuple[str, ...] = ("logs", "other"),
+    subscribed: frozenset[str] | None = None,
+) -> set[str]:
+    return {
+        place[0]
+        for topic in ("logs", "other")
+        for place in expired_places(
+            group,
+            topic,
+            NO_UUID if topic in topics else None,
+            subscribed,
+            now_ms=now_ms,
+            retention_ms=100,
+        )
+    }
 
 
 BOTH = {"logs", "other"}
@@ -39,44 +60,47 @@ BOTH = {"logs", "other"}
         ({}, 1_100, BOTH),  # committed without a group: by commit
         ({"protocol_type": "consumer", "state_since_ms": 1_500}, 1_600, BOTH),
         ({"protocol_type": "consumer", "state_since_ms": -1}, 1_100, BOTH),
-        (
-            {"protocol_type": "consumer", "state": "Stable", "subscribed": frozenset({"logs"})},
-            1_100,
-            {"other"},
-        ),
+        ({"protocol_type": "consumer", "state": "Stable"}, 1_100, {"other"}),
     ],
     ids=["no group", "empty since", "empty, since when is not known", "not read any more"],
 )
 def test_given_a_group_when_time_passes_then_offsets_expire_at_their_moment(fields, first_ms, gone):
     if "state" in fields:
         fields = {**fields, "state": GroupState(fields["state"])}
-    group = group_with(**fields)
+    group, read = group_with(**fields), frozenset({"logs"})
 
-    assert expired(group, first_ms - 1) == set()
-    assert expired(group, first_ms) == gone
+    assert expired(group, first_ms - 1, subscribed=read) == set()
+    assert expired(group, first_ms, subscribed=read) == gone
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("protocol_type", "state", "subscribed"),
     [
-        {"protocol_type": "consumer", "state": GroupState.STABLE, "subscribed": None},
-        {"protocol_type": "connect", "state": GroupState.STABLE},
-        {
-            "protocol_type": "consumer",
-            "state": GroupState.PREPARING_REBALANCE,
-            "subscribed": frozenset(),
-        },
+        ("consumer", GroupState.STABLE, None),
+        ("connect", GroupState.STABLE, None),
+        ("consumer", GroupState.PREPARING_REBALANCE, frozenset()),
     ],
     ids=["topics unknown", "of another kind", "rebalancing"],
 )
-def test_given_members_that_may_read_when_time_passes_then_nothing_expires(fields):
-    assert expired(group_with(**fields), 10**15) == set()
+def test_given_members_that_may_read_when_time_passes_then_nothing_expires(
+    protocol_type, state, subscribed
+):
+    group = group_with(protocol_type=protocol_type, state=state)
+
+    assert expired(group, 10**15, subscribed=subscribed) == set()
 
 
 def test_given_a_topic_that_is_gone_when_looked_at_then_its_offsets_are_too():
     group = group_with(protocol_type="connect", state=GroupState.STABLE)
 
     assert expired(group, 1_000, topics=("logs",)) == {"other"}
+
+
+def test_given_another_topic_of_the_name_when_looked_at_then_offsets_of_the_old_one_are_gone():
+    group = group_with(protocol_type="connect", state=GroupState.STABLE)
+    group.offsets.put(("logs", 0), CommittedOffset(5, -1, "", 1_000, topic_id=b"another topic id"))
+
+    assert expired(group, 1_000) == {"logs"}
 
 
 def test_given_an_expiry_that_the_client_chose_when_it_comes_then_it_counts():
@@ -170,4 +194,32 @@ def test_given_a_retention_without_end_in_a_commit_when_it_is_kept_then_for_as_l
     ids=range(7),
 )
 def test_given_a_members_metadata_when_read_then_its_topics_or_none(metadata, topics):
-    assert subscribed_topics(metadata) == topics
+    assert subscribed_topics([metadata]) == topics
+
+
+def consumer_of(*topics: str, user_data: bytes = b"") -> bytes:
+    names = b"".join(struct.pack(">h", len(name)) + name.encode() for name in topics)
+    return (
+        struct.pack(">hi", 3, len(topics)) + names + struct.pack(">i", len(user_data)) + user_data
+    )
+
+
+def test_given_members_when_their_metadata_is_read_then_the_topics_of_all():
+    members = [
+        consumer_of("a", "b", user_data=b"1"),
+        consumer_of("a", "b", user_data=b"2"),
+        consumer_of("a", "c"),
+        consumer_of(),
+        consumer_of("d"),
+    ]
+
+    assert subscribed_topics(members) == {"a", "b", "c", "d"}
+    assert subscribed_topics([*members, b""]) is None
+
+
+def test_given_more_topics_than_can_be_read_in_one_go_when_read_then_none_but_the_same_count_once():
+    names = [f"topic-{number}" for number in range(TOPICS_MAX)]
+    same = consumer_of(*names)
+
+    assert subscribed_topics([same, same, same]) == frozenset(names)
+    assert subscribed_topics([same, consumer_of("one more")]) is None

@@ -76,8 +76,10 @@ def test_given_kafkas_group_when_read_and_written_then_the_same_bytes():
     assert encode_group_metadata(value) == record.value
 
 
-def test_given_kafkas_commits_when_read_then_offsets_with_metadata_and_topic_id():
+def test_given_kafkas_commits_when_read_and_written_then_the_same_with_metadata_and_topic_id():
     first, second = records(COMMIT_BATCH)
+    for record in (first, second):
+        assert encode_offset_commit(decode_offset_commit(record.value)) == record.value
 
     assert decode_key(first.key) == OffsetKey("group-classic", "codecs", 1)
     assert decode_offset_commit(first.value) == OffsetCommitValue(
