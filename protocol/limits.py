@@ -39,8 +39,8 @@ REQUEST_ENTRIES_MAX: Final = 2_000
 """Of one request, where the broker does not say otherwise: clients split what has more."""
 
 MESSAGE_ELEMENTS_MAX: Final = 100_000
-"""Of all arrays of one Kafka message that is read: ten thousand partitions with ten numbers each. A
-frame of 100 MB could name fifty million, each of them an object."""
+"""Of all arrays of one Kafka message that is read, tagged fields counted: ten thousand partitions
+with ten numbers each. A frame of 100 MB could name fifty million, each of them an object."""
 
 TOPIC_SETTINGS_MAX: Final = 200
 """More settings than Kafka has names for would be a mistake or an attack."""

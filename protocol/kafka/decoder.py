@@ -2,8 +2,9 @@
 
 It is straight-line Python without calls for most fields: numbers in a row are unpacked by one call,
 arrays of structs are loops in place. Every count is held against the bytes that are left before a
-loop or an allocation, and all together against a bound of their own; lengths are held against the
-end; what is behind the last field is left alone, and tagged fields that nobody knows are skipped.
+loop or an allocation, and all together against a bound of their own, that of tagged fields too;
+lengths are held against the end; what is behind the last field is left alone, and tagged fields
+that nobody knows are skipped.
 """
 
 from __future__ import annotations
@@ -185,13 +186,14 @@ class _Decoder:
         source = self.source
         if not tagged:
             with source.block("if data[p]:"):
-                source.line("p = skip_tags(data, p, end)")
+                source.line("p, left = skip_tags(data, p, end, left)")
             with source.block("else:"):
                 source.line("p += 1")
             return
         tags, tag, size, end = map(source.name, ("tags", "tag", "size", "q"))
         source.line(f"{tags}, p = uvarint(data, p)")
-        with source.block(f"if {tags} > (end - p) // 2:"):
+        source.line(f"left -= {tags}")
+        with source.block(f"if left < 0 or {tags} > (end - p) // 2:"):
             source.line("cut()")
         with source.block(f"for _ in range({tags}):"):
             source.line(f"{tag}, p = uvarint(data, p)")
@@ -220,9 +222,11 @@ def _null() -> None:
     raise ValueError("a length is negative, or null where there must be a value")
 
 
-def _skip_tags(data: Any, position: int, end: int) -> int:
+def _skip_tags(data: Any, position: int, end: int, left: int) -> tuple[int, int]:
+    """Return the position behind them, and how many elements there may be yet."""
     tags, position = decode_unsigned_varint(data, position)
-    if tags > (end - position) // 2:
+    left -= tags
+    if left < 0 or tags > (end - position) // 2:
         _cut()
     for _ in range(tags):
         _, position = decode_unsigned_varint(data, position)
@@ -230,7 +234,7 @@ def _skip_tags(data: Any, position: int, end: int) -> int:
         position += size
         if position > end:
             _cut()
-    return position
+    return position, left
 
 
 def _numbers(
