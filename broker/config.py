@@ -175,7 +175,8 @@ class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
     write_buffer_bytes_max: Annotated[int, size(ge=64 * 1024)] = 4 * MIB
     """Answers that one client has been sent and does not take; beyond it, its requests wait."""
     idle_timeout_ms: Annotated[int, duration(ge=100)] = 600_000
-    """A connection without a request for this long, and with nothing to answer, is closed."""
+    """A connection is closed whose client has asked for nothing so long, waits for nothing, and has
+    taken nothing of what was answered."""
     frame_timeout_ms: Annotated[int, duration(ge=100)] = 30_000
     """A request that has begun to arrive must be whole by then; large ones get more time, by
     their size."""

@@ -22,7 +22,9 @@ from typing import Final, cast
 import structlog
 
 from broker.network.answers import Answer, FrameHandler
+from broker.network.foreign_frame import size_error
 from broker.network.frame_deadline import FrameDeadline
+from broker.network.idleness import Idleness
 from broker.network.large_frame import LargeFrame
 from broker.network.limits import Admission, ClosedConnections
 from broker.network.lost_reason import lost_reason
@@ -52,8 +54,8 @@ class Connection(asyncio.BufferedProtocol):
         "_admission", "_admitted", "_busy_s", "_carry", "_counters", "_drain_scheduled",
         "_frame_deadline", "_handler", "_large", "_loop", "_make_handler",
         "_next_read", "_on_lost", "_quota", "_receive", "_responses", "_throttled", "_transport",
-        "_waits_for_memory", "_write_paused", "address", "close_reason", "is_reading_paused",
-        "last_read_s", "peer",
+        "_waits_for_memory", "_write_paused", "address", "close_reason", "idleness",
+        "is_reading_paused", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -78,7 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self._quota: RequestQuota | None = None
         self._admitted = self._throttled = self._write_paused = self._waits_for_memory = False
         self._drain_scheduled = self.is_reading_paused = False
-        self.last_read_s = admission.now_s
+        self.idleness = Idleness(admission.limits.idle_timeout_s, admission.now_s)
         self.peer = self.address = ""
         self.close_reason: str | None = None
 
@@ -109,7 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._receive.whole[:expected_bytes] if expected_bytes else self._receive.view
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_read_s = self._admission.now_s
+        self.idleness.since_s = self._admission.now_s
         if self._large is not None:
             if self._large.fill(nbytes):
                 self._handle_large_frame(self._large)
@@ -165,7 +167,7 @@ class Connection(asyncio.BufferedProtocol):
                 body_start = position + 4
                 frame_end = body_start + size
                 if size < 2 or size > frame_bytes_max:
-                    raise FrameError(f"a frame of {size} bytes is outside 2 to {frame_bytes_max}")
+                    raise size_error(bytes(view[position:body_start]), frame_bytes_max)
                 if frame_end > end:
                     if size > CARRIED_BYTES_MAX:
                         position = self._begin_large_frame(size, body_start, end, position)
@@ -231,8 +233,7 @@ class Connection(asyncio.BufferedProtocol):
     def _begin_large_frame(self, size: int, body_start: int, end: int, position: int) -> int:
         """Move a cut large frame to a buffer of its own; return the position after what moved.
 
-        When the memory for frames is used up the bytes stay where they are, to be carried, and
-        the connection waits with reading paused.
+        Where the memory for frames is used up they stay, to be carried, and reading pauses.
         """
         buffer = self._admission.buffers.take(size)
         if buffer is None:
@@ -371,10 +372,9 @@ class Connection(asyncio.BufferedProtocol):
             return "frame_timeout"  # nor is a pause allowed for: it may not read its answers
         if (self._carry or self._large is not None) and not self.is_reading_paused:
             return "frame_timeout" if deadline.is_over(now_s) else None
-        if self._responses.waiting:
-            return None  # a long poll, or a produce that waits: the client may well be silent
-        idle_s = now_s - self.last_read_s
-        return "idle" if idle_s > self._admission.limits.idle_timeout_s else None
+        unsent_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        is_idle = self.idleness.is_over(now_s, bool(self._responses.waiting), unsent_bytes)
+        return "idle" if is_idle else None
 
     def close(self, reason: str, *, detail: str = "") -> None:
         """Close the connection; what was answered before still leaves where it can."""

@@ -77,7 +77,7 @@ def test_given_a_client_that_was_there_first_when_started_then_its_idle_time_beg
         waiting = socket.create_connection(sockets[0].getsockname())
 
         def make_handler(connection: Connection) -> ScriptedHandler:
-            last_reads_s.append(connection.last_read_s)
+            last_reads_s.append(connection.idleness.since_s)
             return ScriptedHandler(lambda body: b"ok")
 
         admission = Admission(ConnectionLimits())
