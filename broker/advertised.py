@@ -6,6 +6,7 @@ broker cannot know how it looks from outside, so what it says is the first thing
 
 from __future__ import annotations
 
+import re
 import socket
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from protocol.errors import ConfigError
 KEY = "listeners.kafka_advertised"
 EVERYWHERE = frozenset({"*", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+NAME = re.compile(r"[\w.-]+")
+"""A host name or an IPv4 address, as far as letters go: no URL, and no list of addresses."""
 
 
 class Advertised(NamedTuple):
@@ -64,15 +67,23 @@ def _doubt(host: str, listen_host: str) -> str | None:
 
 def _parse(setting: str, port: int) -> tuple[str, int]:
     host, separator, number = setting.rpartition(":")
-    if not separator or (setting.count(":") > 1 and not setting.startswith("[")):
-        host, number = setting, str(port)  # a name, or an IPv6 address without a port
-    elif setting.endswith("]"):
+    if not separator or setting.endswith("]") or _is_ipv6(setting):
         host, number = setting, str(port)
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or host in EVERYWHERE or not number.isascii() or not number.isdigit():
+    if host.startswith("[") and host.endswith("]") and _is_ipv6(host[1:-1]):
+        host = host[1:-1]
+    is_host = _is_ipv6(host) or NAME.fullmatch(host)
+    if not is_host or host in EVERYWHERE or not number.isascii() or not number.isdigit():
         raise ConfigError(
             KEY, f"{setting!r} is no address of one host; say for example kafka.example.com:9092"
         )
     if not 0 < int(number) < 65_536:
         raise ConfigError(KEY, f"{number} is no port")
     return host, int(number)
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        socket.inet_pton(socket.AF_INET6, text.partition("%")[0])
+    except (OSError, ValueError):  # ValueError: a zero byte
+        return False
+    return True

@@ -19,6 +19,10 @@ Handlers: TypeAlias = "Mapping[int, tuple[Handle, HandleRun | None, RequestMetri
 
 _SHORT_S = LATENCY_BOUNDS_SECONDS[0]
 
+KAFKA_API_VERSIONS = 18
+"""What a client of the Kafka protocol asks first: API key 18."""
+KAFKA_HINT = "; Kafka clients begin so: their port is listeners.kafka_port"
+
 
 class NativeSession:
     """A `FrameHandler`."""
@@ -39,7 +43,8 @@ class NativeSession:
         request_type = frames[start] << 8 | frames[start + 1]
         found = self._handlers.get(request_type)
         if found is None:
-            raise FrameError(f"there is no request type {request_type}")
+            hint = KAFKA_HINT if request_type == KAFKA_API_VERSIONS else ""
+            raise FrameError(f"there is no request type {request_type}{hint}")
         handle, handle_run, metrics = found
         monotonic = self._monotonic
         started_s = monotonic()

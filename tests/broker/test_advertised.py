@@ -19,6 +19,9 @@ from protocol.errors import ConfigError
         ("[2001:db8::7]:19092", ("2001:db8::7", 19_092)),
         ("[2001:db8::7]", ("2001:db8::7", 9_092)),
         ("2001:db8::7", ("2001:db8::7", 9_092)),
+        ("[fe80::1%eth0]:1", ("fe80::1%eth0", 1)),
+        ("broker_1", ("broker_1", 9_092)),
+        ("bücher.example:1", ("bücher.example", 1)),
     ],
 )
 def test_given_a_setting_when_read_then_host_and_port(setting, expected) -> None:
@@ -29,8 +32,12 @@ def test_given_a_setting_when_read_then_host_and_port(setting, expected) -> None
 
 
 @pytest.mark.parametrize(
-    "setting", [":9092", "*:9092", "0.0.0.0", "[::]:1", "h:p", "h:0", "h:70000"]
-)
+    "setting",
+    [
+        ":9092", "*:9092", "0.0.0.0", "[::]:1", "h:p", "h:0", "h:70000", "h:", "h:-1", "h:1:2",
+        "PLAINTEXT://h:9092", "http://h", "h1:9092,h2:9092", "h 1", "[h]:1", "[::1", "[]:1", "\0:1",
+    ],
+)  # fmt: skip
 def test_given_no_address_of_one_host_when_read_then_an_error_that_says_what_is(setting) -> None:
     with pytest.raises(ConfigError, match="kafka_advertised"):
         advertised_address(setting, "*", 9_092)

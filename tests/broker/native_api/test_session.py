@@ -30,6 +30,11 @@ def test_given_an_unknown_type_when_handled_then_the_frame_is_refused(request_ty
         broker.send(struct.pack(">ih", 2, request_type))
 
 
+def test_given_a_kafka_client_when_it_begins_then_the_log_can_say_where_its_port_is():
+    with NativeBroker() as broker, pytest.raises(FrameError, match="their port is"):
+        broker.send(struct.pack(">ihhih", 10, 18, 4, 1, -1))
+
+
 @pytest.mark.parametrize("request_type", TYPES)
 def test_given_a_body_of_the_wrong_size_when_handled_then_the_frame_is_refused(request_type: int):
     with NativeBroker() as broker, pytest.raises(FrameError):
