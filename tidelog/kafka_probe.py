@@ -15,20 +15,24 @@ from protocol.kafka.message import Struct
 from protocol.kafka.metadata import MetadataRequest, MetadataResponse
 
 METADATA_VERSION: Final = 9
-"""The first one that can be asked for no topics, just the brokers, and that every broker has."""
+"""Brokers of the last years have it, and its answer is all that is needed here."""
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 NOT_KAFKA: Final = "what answers there does not speak the Kafka protocol"
+CLOSED: Final = "the connection was closed without an answer: it may not be the Kafka port"
 
 
 class KafkaProbe:
     """One connection, for a question or two; blocking, with a timeout.
 
     Raises:
-        OSError: from `connect` and the questions: there is no connection, or it was lost.
+        OSError: from making it and the questions: there is no connection, or it was lost.
     """
 
     def __init__(self, host: str, port: int, timeout_s: float) -> None:
-        self._socket = socket.create_connection((host, port), timeout_s)
+        try:
+            self._socket = socket.create_connection((host, port), timeout_s)
+        except (UnicodeError, OverflowError) as error:  # no name that DNS could hold; no port
+            raise OSError(f"{host}:{port} is no address") from error
 
     def __enter__(self) -> KafkaProbe:
         return self
@@ -73,6 +77,6 @@ class KafkaProbe:
         while len(received) < size:
             piece = self._socket.recv(size - len(received))
             if not piece:
-                raise ConnectionError("the connection was closed before the answer came")
+                raise ConnectionError(CLOSED)
             received += piece
         return bytes(received)

@@ -62,7 +62,7 @@ def doctor(
             output.write_line(
                 f"clients are told: broker {broker['node_id']} at {broker['address']}"
             )
-            output.write_line(f"  {broker['problem'] or 'can be reached from here'}")
+            output.write_line(f"  {broker['problem'] or _reached(broker)}")
     if not brokers:
         output.say("no broker was named: clients have nowhere to go")
     if not is_well:
@@ -83,8 +83,19 @@ def _tried(broker: Any, metadata: MetadataResponse, timeout_s: float) -> dict[st
                 problem = f"another broker answers there, of cluster {found}"
     except OSError as error:
         problem = f"cannot be reached from here: {_reason(error)}"
+    is_here = broker.host in ("localhost", "::1") or broker.host.startswith("127.")
     host = f"[{broker.host}]" if ":" in broker.host else broker.host
-    return {"node_id": broker.node_id, "address": f"{host}:{broker.port}", "problem": problem}
+    address = f"{host}:{broker.port}"
+    return {
+        "node_id": broker.node_id, "address": address, "problem": problem,
+        "only_this_machine": is_here,
+    }  # fmt: skip
+
+
+def _reached(broker: dict[str, Any]) -> str:
+    if broker["only_this_machine"]:
+        return "can be reached from here, but means this machine: clients elsewhere cannot reach it"
+    return "can be reached from here"
 
 
 def _reason(error: OSError) -> str:

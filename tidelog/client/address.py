@@ -18,8 +18,10 @@ class Address(NamedTuple):
         """Read "host", "host:port", "[::1]:port" or ":port".
 
         Raises:
-            ValueError: the port is not a number from 1 to 65535.
+            ValueError: the port is not a number from 1 to 65535, or it is a URL or a list.
         """
+        if set(text) & set("/, "):
+            raise ValueError(f"{text!r} is not one HOST:PORT")
         host, separator, port = text.rpartition(":")
         if text.endswith("]") or not separator or (":" in host and not host.startswith("[")):
             host, port = text, str(default_port)  # no port, perhaps a bare IPv6 address

@@ -27,7 +27,30 @@ def test_given_a_broker_when_what_it_tells_can_be_reached_then_all_is_well(broke
 
     assert outcome.code == 0
     assert "can be reached from here" in outcome.text
+    assert "clients elsewhere cannot reach it" in outcome.text  # it listens on loopback alone
     assert outcome.errors == ""
+
+
+def test_given_a_name_that_is_not_known_when_told_then_it_says_so(tmp_path):
+    with told(tmp_path, "broker.invalid:9092") as running:
+        outcome = call("doctor", running.kafka_address)
+
+    assert outcome.code == 1
+    assert "broker.invalid:9092\n  cannot be reached from here: the name is not" in outcome.text
+    assert "listeners.kafka_advertised" in outcome.errors
+
+
+@pytest.mark.parametrize("address", ["a..b", "x" * 64 + ".example"])
+def test_given_a_name_that_cannot_be_when_asked_then_it_says_so(address):
+    outcome = call("doctor", address)
+
+    assert outcome.code == 3
+    assert "is no address" in outcome.errors
+
+
+@pytest.mark.parametrize("address", ["PLAINTEXT://localhost:9092", "a:9092,b:9092", "a:x"])
+def test_given_no_address_when_asked_then_the_usage_is_wrong(address):
+    assert call("doctor", address).code == 2
 
 
 def test_given_an_address_that_nobody_listens_on_when_told_then_it_says_so(tmp_path, free_port):
@@ -50,7 +73,10 @@ def test_given_another_brokers_address_when_told_then_it_says_so(tmp_path, broke
 
 
 def test_given_the_native_port_when_asked_then_it_does_not_speak_kafka(broker):
-    assert call("doctor", broker.address).code == 3
+    outcome = call("doctor", broker.address)
+
+    assert outcome.code == 3
+    assert "may not be the Kafka port" in outcome.errors
 
 
 def test_given_nobody_when_asked_then_unreachable(free_port):
