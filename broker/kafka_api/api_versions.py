@@ -27,6 +27,7 @@ class ApiVersionsHandler:
         if call.version >= 3:
             named = (request.client_software_name, request.client_software_version)
             if not all(map(SOFTWARE.fullmatch, named)):
+                call.count_error(ErrorCode.INVALID_REQUEST)
                 return self.response(ErrorCode.INVALID_REQUEST)
         return self.response(ErrorCode.NONE)
 
