@@ -34,7 +34,7 @@ class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions of a topic that is created without a number."""
 
     cleanup_policy: CleanupPolicy = _LOG.cleanup_policy
-    """What happens to old records."""
+    """What happens to old records; empty: they stay, whatever retention says."""
     compression_type: Annotated[
         str, text("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
     ] = _LOG.compression_type

@@ -60,7 +60,8 @@ _T = ConfigType
 _TABLE: Final = (
     KafkaSetting(
         "cleanup.policy", _T.LIST, "log.cleanup.policy",
-        "What happens to old records: delete, compact, or both.",
+        "What happens to old records: delete, compact, or both; empty: they stay, whatever "
+        "retention says.",
     ),
     KafkaSetting(
         "compression.gzip.level", _T.INT, "compression.gzip.level",
@@ -106,6 +107,10 @@ _TABLE: Final = (
     KafkaSetting(
         "index.interval.bytes", _T.INT, "log.index.interval.bytes",
         "Bytes of log for one index entry.",
+    ),
+    KafkaSetting(
+        "internal.segment.bytes", _T.INT, "",
+        "Kafka's own tests use it; where it is set, it stands for segment.bytes.",
     ),
     KafkaSetting(
         "leader.replication.throttled.replicas", _T.LIST, "",

@@ -8,6 +8,7 @@ are accepted, checked and kept, so that any Kafka tool can create and describe t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -17,8 +18,12 @@ from broker.storage.log_config import CleanupPolicy, FlushPolicy, LogConfig, Mes
 from protocol.errors import InvalidConfigError
 from protocol.limits import INT32_MAX, INT64_MAX, SEGMENT_BYTES_MAX, TOPIC_SETTINGS_MAX
 
-SettingChanges: TypeAlias = Mapping[str, str] | Callable[[Mapping[str, str]], Mapping[str, str]]
-"""Texts by name; or what makes them of the settings as they are."""
+ChangedTexts: TypeAlias = Mapping[str, str | None]
+"""By name; None takes a setting out, so that the default holds again."""
+SettingChanges: TypeAlias = ChangedTexts | Callable[[Mapping[str, str]], ChangedTexts]
+"""Changed texts; or what makes them of the settings as they are."""
+
+_REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
 
 COMPRESSION_TYPES: Final = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 
@@ -98,10 +103,24 @@ def _timestamp_type(text: str) -> MessageTimestampType:
 
 
 def _cleanup_policy(text: str) -> CleanupPolicy:
-    words = {word.strip() for word in text.lower().split(",")}
-    if not words or words - {"delete", "compact"}:
-        raise _BadValueError("delete, compact or both with a comma between them")
-    return CleanupPolicy(",".join(sorted(words)))  # "compact" sorts before "delete"
+    words = dict.fromkeys(word.strip() for word in text.lower().split(",")) if text.strip() else {}
+    if words.keys() - {"delete", "compact"}:
+        raise _BadValueError("delete, compact, both with a comma between them, or empty")
+    return CleanupPolicy(",".join(words))
+
+
+def _gzip_level(text: str) -> int:
+    level = _integer(-1, 9)(text)
+    if level == 0:
+        raise _BadValueError("from 1 to 9, or -1 for gzip's own default")
+    return level
+
+
+def _throttled_replicas(text: str) -> str:
+    replicas = [each.strip() for each in text.split(",") if each.strip()]
+    if replicas != ["*"] and not all(map(_REPLICA.fullmatch, replicas)):
+        raise _BadValueError("PARTITION:BROKER pairs with commas between them, or *")
+    return ",".join(replicas)
 
 
 _LONG_0: Final = _integer(0, INT64_MAX)
@@ -137,11 +156,12 @@ SETTINGS: Final[dict[str, Setting]] = {
         Setting("segment.ms", "segment_ms", _LONG_1),
         Setting("validate.records", "validate_records", _boolean),
         # Known to Kafka, without effect on one broker:
-        Setting("compression.gzip.level", None, _integer(-1, 9)),
+        Setting("compression.gzip.level", None, _gzip_level),
         Setting("compression.lz4.level", None, _integer(1, 17)),
         Setting("compression.zstd.level", None, _integer(-131072, 22)),
-        Setting("follower.replication.throttled.replicas", None, _any_text),
-        Setting("leader.replication.throttled.replicas", None, _any_text),
+        Setting("follower.replication.throttled.replicas", None, _throttled_replicas),
+        Setting("leader.replication.throttled.replicas", None, _throttled_replicas),
+        Setting("internal.segment.bytes", None, _integer(14, SEGMENT_BYTES_MAX)),
         Setting("local.retention.bytes", None, _LOCAL_RETENTION),
         Setting("local.retention.ms", None, _LOCAL_RETENTION),
         Setting("message.downconversion.enable", None, _boolean),
@@ -218,19 +238,20 @@ def checked_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def altered_settings(settings: Mapping[str, str], changes: SettingChanges) -> dict[str, str]:
-    """Return a topic's settings after `changes`, by canonical names; an empty text takes one out.
+    """Return a topic's settings after `changes`, by canonical names.
 
     Raises:
         InvalidConfigError: as `checked_settings`; of the settings before, too, if they are bad.
     """
-    named: dict[str, str] = {}
+    named: dict[str, str | None] = {}
     for given, text in (changes(settings) if callable(changes) else changes).items():
         name = canonical_name(given)
         if name in named:
             raise InvalidConfigError(f"{name} is given twice")
         named[name] = text
-    kept = {name: text for name, text in settings.items() if name not in named}
-    return checked_settings(kept | {name: text for name, text in named.items() if text.strip()})
+    return checked_settings(
+        {name: text for name, text in ({**settings, **named}).items() if text is not None}
+    )
 
 
 def log_config(settings: Mapping[str, str], defaults: LogConfig) -> LogConfig:
@@ -245,6 +266,10 @@ def log_config(settings: Mapping[str, str], defaults: LogConfig) -> LogConfig:
     if both is not None:
         checked.setdefault("message.timestamp.after.max.ms", both)
         checked.setdefault("message.timestamp.before.max.ms", both)
+    # How Kafka's own tests get segments below its lower bound; it wins.
+    segment_bytes = checked.get("internal.segment.bytes")
+    if segment_bytes is not None:
+        checked["segment.bytes"] = segment_bytes
     changes: dict[str, Any] = {}
     for name, text in checked.items():
         field = SETTINGS[name].field

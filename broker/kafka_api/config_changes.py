@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from broker.kafka_api.call import Call
 from broker.kafka_api.changes import in_turns
@@ -22,6 +22,7 @@ from broker.partition_table import check_is_for_clients
 from broker.storage.log_config import LogConfig
 from broker.topic_settings import (
     SETTINGS,
+    ChangedTexts,
     altered_settings,
     canonical_name,
     log_config,
@@ -44,16 +45,13 @@ from protocol.kafka.configs import (
 if TYPE_CHECKING:
     from broker.kafka_api.kafka_api import KafkaApi
 
-TO_THE_DEFAULT: Final = ""
-"""The text that takes a setting out; see `altered_settings`."""
-
 Resource: TypeAlias = AlterConfigsResource | IncrementalAlterConfigsAlterConfigsResource
 AnyResource = TypeVar(
     "AnyResource", AlterConfigsResource, IncrementalAlterConfigsAlterConfigsResource
 )
 AnyResponse = TypeVar("AnyResponse", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 
-Change: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
+Change: TypeAlias = Callable[[Mapping[str, str]], ChangedTexts]
 """What is to change, from the settings as they are. Raises as `altered_settings`."""
 
 
@@ -149,17 +147,17 @@ def _key(resource: Resource | AlterConfigsResourceResponse) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
 
 
-def _all_changes(configs: Sequence[AlterableConfig], settings: Mapping[str, str]) -> dict[str, str]:
+def _all_changes(configs: Sequence[AlterableConfig], settings: Mapping[str, str]) -> ChangedTexts:
     changes = {name: _checked(name, value) for name, value in _named(configs)}
-    return dict.fromkeys(settings, TO_THE_DEFAULT) | changes
+    return dict.fromkeys(settings) | changes
 
 
 def _some_changes(
     configs: Sequence[IncrementalAlterConfigsAlterableConfig],
     defaults: LogConfig,
     settings: Mapping[str, str],
-) -> dict[str, str]:
-    changes: dict[str, str] = {}
+) -> ChangedTexts:
+    changes: dict[str, str | None] = {}
     operations = [config.config_operation for config in configs]
     kept = [
         config
@@ -171,7 +169,7 @@ def _some_changes(
     for config, (name, value) in zip(kept, _named(kept), strict=True):
         operation = config.config_operation
         if operation == Operation.DELETE:
-            changes[name] = TO_THE_DEFAULT
+            changes[name] = None
         elif operation == Operation.SET:
             changes[name] = _checked(name, value)
         else:
@@ -199,7 +197,7 @@ def _is_known(name: str) -> bool:
 
 
 def _checked(name: str, value: str | None) -> str:
-    """Return a value; an empty one is only right where texts are."""
+    """Return a value as it is kept."""
     if value is None:
         raise InvalidRequestError(f"{name} has no value")
     return value_text(parse_value(name, value))

@@ -162,7 +162,8 @@ class PartitionsHandler:
         """
         partition = self._manager.writable_partition(topic.encode("utf-8"), number)
         log = partition.log
-        if not log.config.cleanup_policy.deletes:
+        policy = log.config.cleanup_policy
+        if policy.compacts and not policy.deletes:
             raise PolicyViolationError("the topic is compacted, its records are not deleted")
         if offset == UP_TO_HIGH_WATERMARK:
             offset = log.high_watermark

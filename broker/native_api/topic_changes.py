@@ -88,7 +88,8 @@ class TopicChangesHandler:
         await self._manager.create_topic(check_topic_name(topic), partition_count, by_name)
 
     async def _alter(self, topic: bytes, settings: Sequence[tuple[str, str]]) -> None:
-        await self._manager.alter_topic(check_topic_name(topic), _by_name(settings))
+        changes = {name: text.strip() or None for name, text in _by_name(settings).items()}
+        await self._manager.alter_topic(check_topic_name(topic), changes)
 
     async def _delete(self, topic: bytes) -> None:
         await self._manager.delete_topic(check_topic_name(topic))

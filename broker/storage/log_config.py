@@ -34,14 +34,18 @@ class CleanupPolicy(enum.StrEnum):
     DELETE = "delete"
     COMPACT = "compact"
     COMPACT_DELETE = "compact,delete"
+    DELETE_COMPACT = "delete,compact"
+    """The same; whoever set it so compares what is described with what they have set."""
+    NONE = ""
+    """They stay, whatever retention says, as in Kafka 4.3; delete-records still works."""
 
     @property
     def deletes(self) -> bool:
-        return self is not CleanupPolicy.COMPACT
+        return "delete" in self
 
     @property
     def compacts(self) -> bool:
-        return self is not CleanupPolicy.DELETE
+        return "compact" in self
 
 
 class MessageTimestampType(enum.StrEnum):

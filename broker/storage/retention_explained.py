@@ -131,7 +131,8 @@ def _reason(verdict: Verdict, config: LogConfig, newer_bytes: int) -> tuple[str 
     if segment.is_active and not segment.size_bytes:
         return None, "active and empty"
     if not config.cleanup_policy.deletes:
-        return None, "cleanup.policy=compact: only delete-records removes segments"
+        policy = config.cleanup_policy
+        return None, f"cleanup.policy={policy}: only delete-records removes segments"
     sentences = []
     if needs_time(config):
         sentences.append(_time_text(segment))

@@ -66,12 +66,12 @@ def test_given_a_torn_tail_when_read_then_what_is_whole_counts(directory) -> Non
 
 
 def test_given_settings_of_kafka_when_adopted_then_what_is_not_said_deletes_nothing() -> None:
-    settings = {"cleanup.policy": "compact", "internal.segment.bytes": "14", "segment.ms": "no"}
+    settings = {"cleanup.policy": "compact", "message.weather": "14", "segment.ms": "no"}
 
     known, lost = settings_to_adopt(KafkaTopic("t", ID, settings))
 
     assert settings_to_adopt(None) == ({"retention.ms": "-1", "retention.bytes": "-1"}, [])
     assert known == {"cleanup.policy": "compact", "retention.ms": "-1", "retention.bytes": "-1"}
-    assert lost[0] == "internal.segment.bytes=14: Tidelog has no such setting"
+    assert lost[0] == "message.weather=14: Tidelog has no such setting"
     assert [sentence.partition("=")[0] for sentence in lost[1:]] == ["segment.ms"]
     assert settings_to_adopt(KafkaTopic("t", ID, {"retention.ms": "5"}))[0]["retention.ms"] == "5"

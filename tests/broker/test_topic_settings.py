@@ -28,6 +28,7 @@ KAFKA_SETTINGS = {
     "leader.replication.throttled.replicas": "*",
     "local.retention.bytes": "-2",
     "local.retention.ms": "-2",
+    "internal.segment.bytes": "1024",
     "max.compaction.lag.ms": "9223372036854775807",
     "max.message.bytes": "2000000",
     "message.downconversion.enable": "true",
@@ -82,7 +83,7 @@ def test_given_settings_when_applied_then_only_their_fields_differ_from_the_defa
 
     assert config == msgspec.structs.replace(
         defaults,
-        cleanup_policy=CleanupPolicy.COMPACT_DELETE,
+        cleanup_policy=CleanupPolicy.DELETE_COMPACT,
         flush_policy=FlushPolicy.INTERVAL,
         message_timestamp_type=MessageTimestampType.LOG_APPEND_TIME,
         preallocate=True,
@@ -98,6 +99,32 @@ def test_given_the_deprecated_difference_when_applied_then_it_stands_for_both_bo
 
     assert config.message_timestamp_before_max_ms == 7
     assert config.message_timestamp_after_max_ms == 9
+
+
+def test_given_segments_for_kafkas_own_tests_when_applied_then_they_win():
+    settings = {"internal.segment.bytes": "1024", "segment.bytes": "1048576"}
+
+    assert topic_settings.log_config(settings, LogConfig()).segment_bytes == 1024
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "deletes", "compacts"),
+    [
+        ("delete,compact", "delete,compact", True, True),
+        (" Compact , DELETE ", "compact,delete", True, True),
+        ("delete,delete", "delete", True, False),
+        ("compact", "compact", False, True),
+        ("", "", False, False),
+    ],
+)
+def test_given_a_cleanup_policy_when_checked_then_its_order_stays_for_who_compares(
+    text: str, kept: str, deletes: bool, compacts: bool
+):
+    settings = topic_settings.checked_settings({"cleanup.policy": text})
+    policy = topic_settings.log_config(settings, LogConfig()).cleanup_policy
+
+    assert settings == {"cleanup.policy": kept}
+    assert (policy.deletes, policy.compacts) == (deletes, compacts)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +144,12 @@ def test_given_the_deprecated_difference_when_applied_then_it_stands_for_both_bo
         ("min.cleanable.dirty.ratio", "nan", "from 0 to 1"),
         ("min.cleanable.dirty.ratio", "1.1", "from 0 to 1"),
         ("min.cleanable.dirty.ratio", "much", "from 0 to 1"),
-        ("cleanup.policy", "", "delete, compact"),
+        ("cleanup.policy", "delete,", "delete, compact"),
         ("cleanup.policy", "delete,burn", "delete, compact"),
+        ("compression.gzip.level", "0", "from 1 to 9, or -1"),
+        ("compression.gzip.level", "10", "from -1 to 9"),
+        ("follower.replication.throttled.replicas", "0", "PARTITION:BROKER"),
+        ("leader.replication.throttled.replicas", "0:1,*", "PARTITION:BROKER"),
         ("compression.type", "none", "one of producer"),
         ("compression.type", "brotli", "one of producer"),
         ("message.timestamp.type", "createtime", "one of CreateTime"),

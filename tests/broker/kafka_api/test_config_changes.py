@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker.storage.log_config import CleanupPolicy
 from protocol.error_codes import ErrorCode
 from protocol.errors import StorageError
 from protocol.kafka.configs import (
@@ -125,7 +126,7 @@ def test_given_a_change_when_answered_then_a_power_cut_does_not_take_it(tmp_path
         (alteration({"retention.ms": None}), ErrorCode.INVALID_REQUEST, "no value"),
         (alteration({}, "none"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "none"),
         (alteration({}, "a b"), ErrorCode.INVALID_TOPIC, "a b"),
-        (alteration({}, "__offsets"), ErrorCode.INVALID_TOPIC, "internal"),
+        (alteration({}, "__consumer_offsets"), ErrorCode.INVALID_TOPIC, "internal"),
         (alteration({}, "1", BROKER), ErrorCode.INVALID_REQUEST, "read-only"),
         (alteration({}, "", BROKER), ErrorCode.INVALID_REQUEST, "read-only"),
         (alteration({}, "1", BROKER_LOGGER), ErrorCode.INVALID_REQUEST, "BROKER_LOGGER"),
@@ -140,7 +141,7 @@ def test_given_what_cannot_be_when_altered_then_it_is_refused_and_says_why(
 ):
     with KafkaBroker() as broker:
         broker.create_topic("logs", 1, {"segment.ms": "7"})
-        broker.loop.run(broker.manager.ensure_topic("__offsets"))
+        broker.loop.run(broker.manager.ensure_topic("__consumer_offsets"))
 
         (result,) = alter(broker, resource, version=version)
 
@@ -204,9 +205,13 @@ def test_given_a_list_when_appended_and_subtracted_then_its_entries_change(versi
         both = changed(broker, [("cleanup.policy", APPEND, "compact")], version)
         same = changed(broker, [("cleanup.policy", APPEND, "compact, delete")], version)
         one = changed(broker, [("cleanup.policy", SUBTRACT, "delete")], version)
+        none = changed(broker, [("cleanup.policy", SUBTRACT, "compact")], version)
 
-        assert both == same == {"cleanup.policy": "compact,delete"}
+        assert both == same == {"cleanup.policy": "delete,compact"}
         assert one == {"cleanup.policy": "compact"}
+        assert none == {"cleanup.policy": ""}
+        assert broker.partition("logs").log.config.cleanup_policy is CleanupPolicy.NONE
+        assert changed(broker, [("cleanup.policy", DELETE, None)], version) == {}
 
 
 def test_given_a_list_without_effect_when_changed_then_it_is_kept_all_the_same():
@@ -217,8 +222,10 @@ def test_given_a_list_without_effect_when_changed_then_it_is_kept_all_the_same()
         assert changed(broker, [(name, APPEND, "0:1,1:1")]) == {name: "0:1,1:1"}
         assert changed(broker, [(name, APPEND, "2:1")]) == {name: "0:1,1:1,2:1"}
         assert changed(broker, [(name, SUBTRACT, "1:1")]) == {name: "0:1,2:1"}
-        assert changed(broker, [(name, SUBTRACT, "2:1,0:1")]) == {}
-        assert changed(broker, [(name, SET, "")]) == {}
+        assert changed(broker, [(name, SUBTRACT, "2:1,0:1")]) == {name: ""}
+        assert changed(broker, [(name, SET, "*")]) == {name: "*"}
+        assert changed(broker, [(name, SET, "")]) == {name: ""}
+        assert changed(broker, [(name, DELETE, None)]) == {}
 
 
 @pytest.mark.parametrize(
@@ -232,7 +239,11 @@ def test_given_a_list_without_effect_when_changed_then_it_is_kept_all_the_same()
         ([("segment.ms", APPEND, "5")], ErrorCode.INVALID_CONFIG, "no list"),
         ([("segment.ms", SUBTRACT, "5")], ErrorCode.INVALID_CONFIG, "no list"),
         ([("cleanup.policy", APPEND, "forget")], ErrorCode.INVALID_CONFIG, "delete, compact"),
-        ([("cleanup.policy", SUBTRACT, "delete")], ErrorCode.INVALID_CONFIG, "delete, compact"),
+        (
+            [("leader.replication.throttled.replicas", SET, "0:1,all")],
+            ErrorCode.INVALID_CONFIG,
+            "PARTITION:BROKER",
+        ),
         ([("segment.ms", 4, "5")], ErrorCode.INVALID_REQUEST, "operations"),
         (
             [("segment.ms", SET, "5"), ("segment.ms", DELETE, None)],

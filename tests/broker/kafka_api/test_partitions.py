@@ -82,7 +82,7 @@ ASSIGNMENT = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     [
         (growth("none", 3), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "none"),
         (growth("a b", 3), ErrorCode.INVALID_TOPIC, "a b"),
-        (growth("__offsets", 3), ErrorCode.INVALID_TOPIC, "internal"),
+        (growth("__consumer_offsets", 3), ErrorCode.INVALID_TOPIC, "internal"),
         (growth("logs", 2), ErrorCode.INVALID_PARTITIONS, "has 2 partitions"),
         (growth("logs", 1), ErrorCode.INVALID_PARTITIONS, "has 2 partitions"),
         (growth("logs", -1), ErrorCode.INVALID_PARTITIONS, "has 2 partitions"),
@@ -99,7 +99,7 @@ def test_given_what_cannot_be_when_grown_then_it_is_refused_and_says_why(
 ):
     with KafkaBroker() as broker:
         broker.create_topic("logs", 2)
-        broker.loop.run(broker.manager.ensure_topic("__offsets"))
+        broker.loop.run(broker.manager.ensure_topic("__consumer_offsets"))
 
         (result,) = broker.answer(request(wanted), version).results
 
@@ -216,12 +216,12 @@ def test_given_what_cannot_be_when_deleted_then_each_partition_says_so(version: 
 
 def test_given_an_internal_topic_when_deleted_from_then_it_is_refused():
     with KafkaBroker() as broker:
-        broker.loop.run(broker.manager.ensure_topic("__offsets"))
+        broker.loop.run(broker.manager.ensure_topic("__consumer_offsets"))
 
-        assert deleted(broker, "__offsets", (0, -1)) == [(0, -1, ErrorCode.INVALID_TOPIC)]
+        assert deleted(broker, "__consumer_offsets", (0, -1)) == [(0, -1, ErrorCode.INVALID_TOPIC)]
 
 
-@pytest.mark.parametrize(("policy", "error"), [("compact", 44), ("compact,delete", 0)])
+@pytest.mark.parametrize(("policy", "error"), [("compact", 44), ("compact,delete", 0), ("", 0)])
 def test_given_a_compacted_topic_when_deleted_from_then_its_policy_decides(policy: str, error: int):
     with KafkaBroker() as broker:
         broker.create_topic("logs", 1, {"cleanup.policy": policy})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -131,9 +132,10 @@ def test_given_a_timestamp_from_the_future_when_planned_then_the_file_time_count
     assert deleted(found) == [(0, DeletionReason.TIME)]
 
 
-def test_given_policy_compact_when_planned_then_neither_time_nor_size_deletes():
+@pytest.mark.parametrize("policy", [CleanupPolicy.COMPACT, CleanupPolicy.NONE])
+def test_given_a_policy_without_delete_when_planned_then_neither_time_nor_size_deletes(policy):
     """R38"""
-    config = LogConfig(cleanup_policy=CleanupPolicy.COMPACT, retention_ms=1, retention_bytes=1)
+    config = LogConfig(cleanup_policy=policy, retention_ms=1, retention_bytes=1)
 
     assert deleted(plan(segments(HOUR_MS, HOUR_MS, HOUR_MS), config)) == []
 
