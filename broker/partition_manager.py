@@ -25,7 +25,7 @@ from broker.metrics import Metrics, PartitionSample
 from broker.partition import CommitDeadlines, Partition
 from broker.partition_report import partition_samples, problems
 from broker.partition_table import PartitionTable, check_is_for_clients, is_internal
-from broker.topic_checks import check_counts, check_new_topic
+from broker.topic_checks import check_new_topic, check_room
 from broker.topic_growth import TopicGrowth
 from broker.topic_locks import TopicLocks
 from broker.topic_registry import TopicEntry
@@ -236,7 +236,7 @@ class PartitionManager:
         """Create a topic with the defaults, unless it exists by now; for producing to it.
 
         Raises:
-            StorageError, InvalidPartitionsError: as `create_topic`.
+            StorageError, InvalidPartitionsError, InvalidTopicError: as `create_topic`.
         """
         if await self.ensure_own_topic(name, self.topics_config.default_partitions, {}):
             self._metrics.topics_auto_created += 1
@@ -260,7 +260,8 @@ class PartitionManager:
             settings: Kafka's topic settings by name, dotted or underscored, as text.
 
         Raises:
-            InvalidTopicError: an illegal name, or an internal topic's.
+            InvalidTopicError: an illegal name, an internal topic's, or one that would be mistaken
+                for another's (see `topic_names`).
             InvalidPartitionsError: the count is out of range, or there are too many topics.
             InvalidConfigError: an unknown setting, or a value it cannot have.
             TopicAlreadyExistsError: there is one of that name.
@@ -271,7 +272,7 @@ class PartitionManager:
             await self._create(name, partition_count, checked)
 
     async def _create(self, name: str, partition_count: int, settings: Mapping[str, str]) -> None:
-        check_counts(self.store, self._limits, partition_count)
+        check_room(self.store, self._limits, name, partition_count)
         if self.flusher.failure is not None:
             raise StorageError("the broker is stopping after a failed sync")
         entry = TopicEntry(name, uuid4(), partition_count, settings)
@@ -315,8 +316,8 @@ class PartitionManager:
         round on.
 
         Args:
-            changes: As in `create_topic`; an empty text puts a setting back to the default. What
-                is not named stays as it is. Or what makes them of the settings as they are.
+            changes: As in `create_topic`; None puts a setting back to the default. What is not
+                named stays as it is. Or what makes them of the settings as they are.
 
         Raises:
             InvalidTopicError: an illegal name, or an internal topic's.

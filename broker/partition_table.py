@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 
     from broker.partition import Partition
 
-INTERNAL_PREFIX: Final = b"__"
+INTERNAL_TOPICS: Final = frozenset(
+    (b"__consumer_offsets", b"__transaction_state", b"__share_group_state", b"__cluster_metadata")
+)
+"""What Kafka keeps for itself: three coordinators' topics, and the log of its controller, whose
+directory is never taken for a topic's. Other names that begin so are those of users: Debezium's,
+Connect's and Streams' topics may have them."""
 INVENTED_IDS_FROM: Final = 2**62
 
 
 def is_internal(topic: str | bytes) -> bool:
     """Whether only the broker itself may write to, make or delete the topic."""
     name = topic.encode("utf-8", "replace") if isinstance(topic, str) else topic
-    return name.startswith(INTERNAL_PREFIX)
+    return name in INTERNAL_TOPICS
 
 
 def check_is_for_clients(topic: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from broker.partition_table import check_is_for_clients
+from broker.partition_table import check_is_for_clients, is_internal
 from broker.topic_settings import checked_settings, log_config
-from protocol.errors import InvalidPartitionsError, TopicAlreadyExistsError
+from protocol.errors import InvalidPartitionsError, InvalidTopicError, TopicAlreadyExistsError
 
 if TYPE_CHECKING:
     from broker.config import LimitsConfig
@@ -27,21 +27,34 @@ def check_new_topic(
         InvalidTopicError, TopicAlreadyExistsError, InvalidConfigError, InvalidPartitionsError: as
             `PartitionManager.create_topic`.
     """
-    check_is_for_clients(name)
-    if name in store.entries:
-        raise TopicAlreadyExistsError(f"topic {name} exists")
+    check_new_name(store, name)
     checked = checked_settings(settings)
     log_config(checked, store.defaults)
-    check_counts(store, limits, partition_count)
+    check_room(store, limits, name, partition_count)
     return checked
 
 
-def check_counts(store: TopicStore, limits: LimitsConfig, partition_count: int) -> None:
-    """Check that there may be one more topic, with so many partitions.
+def check_new_name(store: TopicStore, name: str) -> None:
+    """Check that clients may make a topic of that name.
 
     Raises:
+        InvalidTopicError: an illegal name, an internal topic's, or mistakable for another.
+        TopicAlreadyExistsError: there is one of that name.
+    """
+    check_is_for_clients(name)
+    if name in store.entries:
+        raise TopicAlreadyExistsError(f"topic {name} exists")
+    _check_not_mistakable(store, name)
+
+
+def check_room(store: TopicStore, limits: LimitsConfig, name: str, partition_count: int) -> None:
+    """Check that there may be one more topic, of that name and with so many partitions.
+
+    Raises:
+        InvalidTopicError: the name is mistakable for another.
         InvalidPartitionsError: the count is out of range, or there are too many topics.
     """
+    _check_not_mistakable(store, name)
     partitions_max = limits.partitions_per_topic_max
     if not 1 <= partition_count <= partitions_max:
         raise InvalidPartitionsError(
@@ -49,3 +62,11 @@ def check_counts(store: TopicStore, limits: LimitsConfig, partition_count: int) 
         )
     if len(store.entries) >= limits.topics_max:
         raise InvalidPartitionsError(f"there are {limits.topics_max} topics, the most")
+
+
+def _check_not_mistakable(store: TopicStore, name: str) -> None:
+    other = store.names.mistakable(name)
+    if other is not None and not is_internal(name):  # what is the broker's own, it must have
+        raise InvalidTopicError(
+            f"topic {name} would be mistaken for topic {other}: . and _ are one in metrics' names"
+        )

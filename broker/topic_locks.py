@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from broker.topic_names import unified
+
 
 class TopicLocks:
     """A lock for each topic that is being changed, and for no other."""
@@ -17,8 +19,12 @@ class TopicLocks:
 
     @asynccontextmanager
     async def changing(self, name: str) -> AsyncIterator[None]:
-        """Hold the topic's lock; whoever came before goes first."""
-        lock = self._locks.setdefault(name, _CountedLock())
+        """Hold the topic's lock; whoever came before goes first.
+
+        Names that would be mistaken for each other have one lock: else both could be new.
+        """
+        key = unified(name)
+        lock = self._locks.setdefault(key, _CountedLock())
         lock.users += 1
         try:
             async with lock.lock:
@@ -26,7 +32,7 @@ class TopicLocks:
         finally:
             lock.users -= 1
             if not lock.users:
-                del self._locks[name]
+                del self._locks[key]
 
     def __len__(self) -> int:
         return len(self._locks)

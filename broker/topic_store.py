@@ -37,6 +37,7 @@ from broker.steps import Steps
 from broker.storage.log_config import LogConfig
 from broker.storage.storage_options import StorageOptions
 from broker.topic_logs import TopicLogs
+from broker.topic_names import TopicNames
 from broker.topic_registry import FILE_NAME, TopicEntry, TopicRegistry, is_failed_sync
 from broker.topic_settings import log_config
 from protocol.errors import (
@@ -91,6 +92,7 @@ class TopicStore:
         """Settings of topics that do not set their own."""
         self.entries: dict[str, TopicEntry] = {}
         """Every topic that exists, by name."""
+        self.names = TopicNames()
         self._adoptable: dict[str, dict[str, str]] = {}  # settings that Kafka's controller knew
         self.directories = DataDirectories((), ())
         self._open_registry: TopicRegistry | None = None
@@ -169,6 +171,8 @@ class TopicStore:
                 f"directory {min(forgotten)}, in use before, is not configured any more: name it"
             )
         await self._carry_out(plan)
+        for name in self.entries:
+            self.names.add(name)
         await self._in_registry(registry.set_data_directories, [str(path) for path in self.paths])
         return self._logs_by_topic()
 
@@ -274,6 +278,7 @@ class TopicStore:
         """
         await self._in_registry(self._registry.create, entry)
         self.entries[entry.name] = entry
+        self.names.add(entry.name)
         numbers = range(entry.partition_count)
         creation = self._logs.create_steps(entry, self.config_of(entry.name), numbers)
         try:
@@ -337,6 +342,7 @@ class TopicStore:
             StorageError: the disk refused; nothing has changed.
         """
         await self._in_registry(self._registry.begin_delete, name)
+        self.names.discard(name)
         return self.entries.pop(name)
 
     async def finish_delete(self, entry: TopicEntry) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.kafka_api.assignments import check_assignments
 from broker.kafka_api.call import Call
@@ -20,6 +20,7 @@ from broker.kafka_api.refusal import (
 )
 from broker.kafka_settings import topic_entries
 from broker.network.answers import PendingResponse
+from broker.topic_checks import check_new_name
 from broker.topic_settings import log_config
 from protocol.error_codes import ErrorCode
 from protocol.errors import (
@@ -29,6 +30,7 @@ from protocol.errors import (
     RequestTimedOutError,
     TidelogError,
 )
+from protocol.kafka.codec import encode_part
 from protocol.kafka.message import NO_UUID
 from protocol.kafka.topic_changes import (
     CreatableTopic,
@@ -78,6 +80,9 @@ class TopicsHandler:
             try:
                 if times[topic.name] > 1:
                     raise InvalidRequestError("the topic is named twice")
+                # First: who makes sure of a topic wants to hear that it is there, whatever
+                # else is asked for, such as three replicas.
+                check_new_name(self._manager.store, topic.name)
                 count = self._partition_count(topic)
                 settings = _settings(topic.configs)
                 checked = self._manager.check_new_topic(topic.name, count, settings)
@@ -85,7 +90,7 @@ class TopicsHandler:
                 _fail(result, error, call)
                 continue
             if request.validate_only:
-                self._describe(result, count, checked, len(response.topics))
+                self._describe(result, count, checked, len(response.topics), call)
             else:
                 number = len(response.topics)
                 changes.append(partial(self._create, result, count, checked, number, call))
@@ -132,10 +137,15 @@ class TopicsHandler:
         except TidelogError as error:
             _fail(result, error, call)
         else:
-            self._describe(result, count, settings, number)
+            self._describe(result, count, settings, number, call)
 
     def _describe(
-        self, result: CreatableTopicResult, count: int, settings: dict[str, str], number: int
+        self,
+        result: CreatableTopicResult,
+        count: int,
+        settings: dict[str, str],
+        number: int,
+        call: Call,
     ) -> None:
         """Say what the topic is like; `number` is its place among those of the request."""
         defaults = self._manager.store.defaults
@@ -143,10 +153,13 @@ class TopicsHandler:
         if number > TOPICS_WITH_CONFIGS_MAX:
             result.configs, result.topic_config_error_code = None, ErrorCode.INVALID_REQUEST
             return
-        result.configs = [
-            CreatableTopicConfigs(entry.setting.name, entry.value, config_source=entry.source)
-            for entry in topic_entries(settings, log_config(settings, defaults), defaults)
-        ]
+        configs: list[Any] = []  # encoded here: at the end, a thousand topics' would take a while
+        for entry in topic_entries(settings, log_config(settings, defaults), defaults):
+            config = CreatableTopicConfigs(
+                entry.setting.name, entry.value, config_source=entry.source
+            )
+            configs.append(encode_part(call.api, call.version, config))
+        result.configs = configs
 
     # --- DeleteTopics ---------------------------------------------------------------------------
 

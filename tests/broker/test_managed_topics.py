@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 from random import Random
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
-from broker.topic_registry import TopicRegistry
+from broker.topic_registry import TopicEntry, TopicRegistry
+from protocol.error_codes import ErrorCode
 from protocol.errors import (
+    InvalidTopicError,
     StorageError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
@@ -105,6 +107,57 @@ def test_given_a_failed_creation_when_it_failed_halfway_then_nothing_is_left(
     with machine.broker() as broker:
         found = [broker.partition("logs", number).log.high_watermark for number in range(5)]
         assert found == [1] * 5
+
+
+def test_given_two_names_that_differ_in_dots_only_when_made_at_once_then_one_wins(
+    machine: Machine,
+):
+    with machine.broker() as broker:
+        first = broker.loop.create_task(broker.manager.create_topic("web.logs", 20, {}))
+        second = broker.loop.create_task(broker.manager.create_topic("web_logs", 1, {}))
+        broker.loop.settle()
+
+        assert first.exception() is None
+        assert isinstance(second.exception(), InvalidTopicError)
+
+
+def test_given_a_name_that_differs_in_dots_only_when_produced_to_then_no_topic_is_made(
+    machine: Machine,
+):
+    with machine.broker() as broker:
+        broker.create_topic("web.logs")
+
+        refused = broker.produce("web_logs", batch(b"a"), acks=-1)
+
+        assert refused.error == ErrorCode.INVALID_TOPIC
+        assert [entry.name for entry in broker.manager.topics()] == ["web.logs"]
+
+
+def test_given_names_that_differ_in_dots_only_when_they_are_there_then_both_work(
+    machine: Machine,
+):
+    with machine.broker() as broker:
+        for name in ("web.logs", "web_logs"):  # as an older version could make them
+            broker.loop.run(broker.manager.store.create_topic(TopicEntry(name, uuid4(), 1)))
+
+    with machine.broker() as broker:
+        for name in ("web.logs", "web_logs"):
+            assert broker.produce(name, batch(b"a"), acks=-1).error == 0
+        broker.loop.run(broker.manager.delete_topic("web.logs"))
+        with pytest.raises(InvalidTopicError):
+            broker.loop.run(broker.manager.create_topic("web.logs", 1, {}))  # the other is there
+        broker.loop.run(broker.manager.delete_topic("web_logs"))
+        broker.create_topic("web.logs")
+
+
+def test_given_a_name_like_an_internal_topics_when_there_then_the_broker_makes_its_own(
+    machine: Machine,
+):
+    with machine.broker() as broker:
+        entry = TopicEntry("__consumer.offsets", uuid4(), 1)
+        broker.loop.run(broker.manager.store.create_topic(entry))
+
+        assert broker.loop.run(broker.manager.ensure_own_topic("__consumer_offsets", 1, {}))
 
 
 def test_given_two_creations_at_once_when_run_then_one_wins(machine: Machine):

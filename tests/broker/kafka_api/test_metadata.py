@@ -242,7 +242,7 @@ def test_given_that_topics_are_not_made_when_asked_for_then_unknown_ones_are_unk
 
 def test_given_an_internal_name_when_asked_for_then_it_is_not_made():
     with KafkaBroker() as broker:
-        (topic,) = broker.answer(asked("__secrets")).topics
+        (topic,) = broker.answer(asked("__transaction_state")).topics
 
         assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert (topic.is_internal, broker.manager.topics()) == (True, [])

@@ -28,7 +28,7 @@ KEYS = (
     ApiKey.DESCRIBE_LOG_DIRS,
     ApiKey.DESCRIBE_PRODUCERS,
 )
-NAMES = ("logs", "other", "__offsets", "cleanup.policy", "retention.ms", "1", "", "5")
+NAMES = ("logs", "other", "__consumer_offsets", "cleanup.policy", "retention.ms", "1", "", "5")
 SMALL = range(-2, 6)
 
 
@@ -58,7 +58,7 @@ def test_given_any_request_when_sent_then_it_is_answered_and_the_connection_stay
     choose = random.Random(f"{api.key} {seed}")
     with KafkaBroker(settings={"limits.partitions_per_topic_max": 6}) as broker:
         broker.create_topic("logs", 2)
-        broker.loop.run(broker.manager.ensure_topic("__offsets"))
+        broker.loop.run(broker.manager.ensure_topic("__consumer_offsets"))
         for _ in range(REQUESTS):
             version = choose.randint(api.first_version, api.last_version)
             request = random_message(api.request, version, choose)

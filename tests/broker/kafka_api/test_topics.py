@@ -131,8 +131,11 @@ ASSIGNMENT = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     [
         (topic("a b"), ErrorCode.INVALID_TOPIC, "a b"),
         (topic(""), ErrorCode.INVALID_TOPIC, "empty"),
-        (topic("__secrets"), ErrorCode.INVALID_TOPIC, "internal"),
+        (topic("__transaction_state"), ErrorCode.INVALID_TOPIC, "internal"),
+        (topic("__cluster_metadata"), ErrorCode.INVALID_TOPIC, "internal"),
+        (topic("__consumer.offsets"), ErrorCode.INVALID_TOPIC, "mistaken"),
         (topic("there"), ErrorCode.TOPIC_ALREADY_EXISTS, "there"),
+        (topic("there", 0, 3, weather="fine"), ErrorCode.TOPIC_ALREADY_EXISTS, "there"),
         (topic(partitions=0), ErrorCode.INVALID_PARTITIONS, "0"),
         (topic(partitions=-2), ErrorCode.INVALID_PARTITIONS, "-2"),
         (topic(partitions=1_001), ErrorCode.INVALID_PARTITIONS, "1 to 1000"),
