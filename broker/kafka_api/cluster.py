@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.kafka_api.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from broker.kafka_api.call import Call
 from broker.kafka_api.metadata import NO_LEADER
+from broker.network.answers import PendingResponse
 from broker.partition_table import is_internal
+from broker.steps import Steps
 from protocol.error_codes import ErrorCode
 from protocol.kafka.cluster import (
     Cursor,
@@ -20,6 +21,7 @@ from protocol.kafka.cluster import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from protocol.kafka.codec import encode_part
 from protocol.stored.file_names import is_topic_name
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ BROKERS, CONTROLLERS = 1, 2
 """Types of endpoints."""
 PARTITIONS_PER_PAGE_MAX: Final = 2_000
 """Kafka's max.request.partition.size.limit."""
+ENTRIES_PER_STEP: Final = 500
+"""Topics and partitions: two microseconds each."""
 
 
 class ClusterHandler:
@@ -72,58 +76,73 @@ class ClusterHandler:
 
     def describe_topic_partitions(
         self, request: DescribeTopicPartitionsRequest, call: Call
-    ) -> DescribeTopicPartitionsResponse:
+    ) -> DescribeTopicPartitionsResponse | PendingResponse:
         """Handle a DescribeTopicPartitions: from the cursor on, by name, as many as fit a page."""
         cursor = request.cursor
-        asked = {topic.name for topic in request.topics}
+        asked = {topic.name.encode() for topic in request.topics}
         if cursor is not None:
-            is_listed = not asked or cursor.topic_name in asked
+            is_listed = not asked or cursor.topic_name.encode() in asked
             if cursor.partition_index < 0 or not is_listed:
-                return self._refused(asked, call)
-        start = Cursor() if cursor is None else cursor
-        there = {name.decode("ascii") for name in self._manager.partitions_by_topic}
-        names = sorted(name for name in asked or there if name >= start.topic_name)
-        left = max(1, min(PARTITIONS_PER_PAGE_MAX, request.response_partition_limit))
+                return self._refused(request, call)
+        limit = max(1, min(PARTITIONS_PER_PAGE_MAX, request.response_partition_limit))
+        return call.answer(self._page(asked, cursor or Cursor(), limit, call))
+
+    def _page(
+        self, asked: set[bytes], start: Cursor, left: int, call: Call
+    ) -> Steps[DescribeTopicPartitionsResponse]:
+        """Describe the topics `asked` for, all there are if it is empty."""
+        there = self._manager.partitions_by_topic
+        start_name = start.topic_name.encode()
         response = DescribeTopicPartitionsResponse()
-        for name in names:
+        described = 0
+        for name in sorted(name for name in asked or there if name >= start_name):
+            if described >= ENTRIES_PER_STEP:
+                described = 0
+                yield None
+            if not asked and name not in there:
+                continue  # deleted since the first step
             if not left:
-                response.next_cursor = Cursor(name, 0)
+                response.next_cursor = Cursor(name.decode(), 0)
                 break
-            first = start.partition_index if name == start.topic_name else 0
+            first = start.partition_index if name == start_name else 0
             topic, following = self._topic(name, first, left)
             call.count_error(topic.error_code)
-            response.topics.append(topic)
+            described += 1 + len(topic.partitions)
             left -= len(topic.partitions)
+            encoded: Any = encode_part(call.api, call.version, topic)
+            response.topics.append(encoded)
             if following is not None:
-                response.next_cursor = Cursor(name, following)
+                response.next_cursor = Cursor(name.decode(), following)
                 break
         return response
 
-    def _refused(self, asked: Iterable[str], call: Call) -> DescribeTopicPartitionsResponse:
+    def _refused(
+        self, request: DescribeTopicPartitionsRequest, call: Call
+    ) -> DescribeTopicPartitionsResponse:
         """Answer a cursor that cannot be: there is no place for an error but at each topic."""
         error = ErrorCode.INVALID_REQUEST
         return DescribeTopicPartitionsResponse(
             topics=[
                 DescribeTopicPartitionsResponseTopic(call.count_error(error), name)
-                for name in sorted(asked)
+                for name in sorted({topic.name for topic in request.topics})
             ]
         )
 
     def _topic(
-        self, name: str, first: int, count_max: int
+        self, name: bytes, first: int, count_max: int
     ) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
         """Describe partitions from number `first` on; return also which one follows, if any."""
-        partitions = self._manager.partitions_by_topic.get(name.encode("utf-8"))
+        partitions, text = self._manager.partitions_by_topic.get(name), name.decode()
         if partitions is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            error = unknown if is_topic_name(name) else ErrorCode.INVALID_TOPIC
+            error = unknown if is_topic_name(text) else ErrorCode.INVALID_TOPIC
             return DescribeTopicPartitionsResponseTopic(
-                error, name, is_internal=is_internal(name), topic_authorized_operations=NOT_ASKED
+                error, text, is_internal=is_internal(name), topic_authorized_operations=NOT_ASKED
             ), None
         end = min(len(partitions), first + count_max)
         return DescribeTopicPartitionsResponseTopic(
-            name=name,
-            topic_id=self._manager.topic(name).topic_id.bytes,
+            name=text,
+            topic_id=self._manager.topic(text).topic_id.bytes,
             is_internal=is_internal(name),
             partitions=[self._partition(n, partitions[n]) for n in range(first, end)],
             topic_authorized_operations=TOPIC_OPERATIONS,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.kafka_api.broker_settings import broker_entries
 from broker.kafka_api.call import Call
@@ -14,6 +14,7 @@ from broker.network.answers import PendingResponse
 from broker.steps import Steps
 from protocol.error_codes import ErrorCode
 from protocol.errors import InvalidRequestError, TidelogError
+from protocol.kafka.codec import encode_part
 from protocol.kafka.configs import (
     ConfigResource,
     DescribeConfigsRequest,
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 RESOURCES_PER_STEP: Final = 10
 """A tenth of a millisecond each."""
-CONFIG_BYTES: Final = 24
-"""Of one setting in an answer, and of one of its synonyms, beside their texts: at most so much."""
+NAMES_PER_STEP: Final = 1_000
+"""A microsecond each."""
 
 
 class ResourceType(IntEnum):
@@ -71,8 +72,10 @@ class ConfigsHandler:
             try:
                 for entry in self._entries(resource):
                     config = _config(entry, resource.resource_type, request)
-                    result.configs.append(config)
-                    left_bytes -= _size_bytes(config)
+                    # At the end there is nothing left to do but join: the answer may be megabytes.
+                    encoded: Any = encode_part(call.api, call.version, config)
+                    result.configs.append(encoded)
+                    left_bytes -= len(encoded)
                 if left_bytes < 0:
                     raise InvalidRequestError("the answer gets too large: ask for less at a time")
             except TidelogError as error:
@@ -90,7 +93,7 @@ class ConfigsHandler:
             InvalidTopicError, UnknownTopicOrPartitionError: there can be, or is, no such topic.
             InvalidRequestError: another resource that has no settings.
         """
-        name, keys = resource.resource_name, resource.configuration_keys
+        name, keys = resource.resource_name, frozenset(resource.configuration_keys or ())
         entries: Iterable[ConfigEntry]
         if resource.resource_type == ResourceType.TOPIC:
             topic = self._manager.topic(check_topic_name(name))
@@ -112,7 +115,7 @@ class ConfigsHandler:
 
     def list_config_resources(
         self, request: ListConfigResourcesRequest, call: Call
-    ) -> ListConfigResourcesResponse:
+    ) -> ListConfigResourcesResponse | PendingResponse:
         """Handle a ListConfigResources: what DescribeConfigs can describe.
 
         In version 0 it lists client metrics: there are none.
@@ -123,11 +126,17 @@ class ConfigsHandler:
         if not kinds <= set(ResourceType):
             error = call.count_error(ErrorCode.UNSUPPORTED_VERSION)
             return ListConfigResourcesResponse(error_code=error)
+        return call.answer(self._list(kinds, call))
+
+    def _list(self, kinds: Container[int], call: Call) -> Steps[ListConfigResourcesResponse]:
         response = ListConfigResourcesResponse()
-        if ResourceType.TOPIC in kinds:
-            response.config_resources += [
-                ConfigResource(topic.name, ResourceType.TOPIC) for topic in self._manager.topics()
-            ]
+        topics = self._manager.topics() if ResourceType.TOPIC in kinds else ()
+        for number, topic in enumerate(topics, 1):
+            resource = ConfigResource(topic.name, ResourceType.TOPIC)
+            encoded: Any = encode_part(call.api, call.version, resource)
+            response.config_resources.append(encoded)
+            if not number % NAMES_PER_STEP:
+                yield None
         if ResourceType.BROKER in kinds:
             broker = ConfigResource(str(self._server.node_id), ResourceType.BROKER)
             response.config_resources.append(broker)
@@ -158,11 +167,3 @@ def _config(
         config_type=setting.type,
         documentation=setting.documentation if request.include_documentation else None,
     )
-
-
-def _size_bytes(config: DescribeConfigsResourceResult) -> int:
-    texts = len(config.name) + len(config.value or "") + len(config.documentation or "")
-    synonyms = sum(
-        CONFIG_BYTES + len(each.name) + len(each.value or "") for each in config.synonyms
-    )
-    return CONFIG_BYTES + texts + synonyms

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.kafka_api.call import Call
 from broker.network.answers import PendingResponse
 from broker.steps import Steps
 from protocol.error_codes import ErrorCode
+from protocol.kafka.codec import encode_part
 from protocol.kafka.log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsPartition,
@@ -64,12 +65,12 @@ class LogDirsHandler:
                 continue
             look = directory.guard.last
             result.total_bytes, result.usable_bytes = look.total_bytes, look.free_bytes
-            yield from _describe_logs(directory, wanted, result)
+            yield from _describe_logs(directory, wanted, result, call)
         return response
 
 
 def _describe_logs(
-    directory: LogDirectory, wanted: Wanted, result: DescribeLogDirsResult
+    directory: LogDirectory, wanted: Wanted, result: DescribeLogDirsResult, call: Call
 ) -> Steps[None]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for number, (topic_partition, log) in enumerate(list(directory.logs.items()), 1):
@@ -81,7 +82,11 @@ def _describe_logs(
         described = topics.get(topic)
         if described is None:
             described = topics[topic] = DescribeLogDirsTopic(topic)
-        described.partitions.append(DescribeLogDirsPartition(partition, log.size_bytes))
+        # At the end there is little left to do but join: there may be very many.
+        encoded: Any = encode_part(
+            call.api, call.version, DescribeLogDirsPartition(partition, log.size_bytes)
+        )
+        described.partitions.append(encoded)
     result.topics = list(topics.values())
 
 

@@ -147,6 +147,31 @@ def test_given_a_cursor_at_a_topic_that_was_deleted_when_all_are_asked_for_then_
         assert pages(broker, cursor=Cursor("b", 1)) == [[("c", [0, 1])]]
 
 
+def test_given_very_many_topics_when_described_then_others_go_in_between():
+    with KafkaBroker() as broker:
+        broker.create_topic("logs", 2)
+        there = broker.manager.partitions_by_topic
+        asked = [TopicRequest(f"none-{number}") for number in range(600)]
+
+        all_of_them = DescribeTopicPartitionsRequest([*asked, TopicRequest("logs")])
+        first = broker.ask(all_of_them, settle=False)
+        there |= {f"more-{number}".encode(): there[b"logs"] for number in range(600)}
+        broker.manager.store.entries.update(
+            {f"more-{number}": broker.manager.topic("logs") for number in range(600)}
+        )
+        second = broker.ask(DescribeTopicPartitionsRequest(), settle=False)
+        for number in range(600):  # gone before the second step gets there
+            del there[f"more-{number}".encode()], broker.manager.store.entries[f"more-{number}"]
+
+        assert first.is_waiting
+        assert second.is_waiting
+        broker.loop.settle()
+        names = [topic.name for topic in first.response.topics]
+        assert names == sorted(topic.name for topic in all_of_them.topics)
+        assert {topic.error_code for topic in second.response.topics} == {0}
+        assert 100 < len(second.response.topics) < 600
+
+
 def test_given_topics_that_are_not_there_when_asked_for_then_each_says_so():
     with KafkaBroker() as broker:
         request = DescribeTopicPartitionsRequest([TopicRequest("none"), TopicRequest("no name")])

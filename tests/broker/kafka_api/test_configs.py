@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from broker.topic_registry import TopicEntry
 from protocol.error_codes import ErrorCode
 from protocol.kafka.configs import (
     DescribeConfigsRequest,
@@ -177,9 +179,9 @@ def test_given_settings_that_kafka_forgot_when_described_then_they_are_shown_whe
 
 def test_given_an_internal_topic_when_described_then_its_settings_are_told():
     with KafkaBroker() as broker:
-        broker.loop.run(broker.manager.ensure_topic("__offsets"))
+        broker.loop.run(broker.manager.ensure_topic("__consumer_offsets"))
 
-        assert configs_of(broker, TOPIC, "__offsets")["cleanup.policy"].value == "delete"
+        assert configs_of(broker, TOPIC, "__consumer_offsets")["cleanup.policy"].value == "delete"
 
 
 # --- the broker -----------------------------------------------------------------------------------
@@ -292,6 +294,19 @@ def test_given_topics_when_resources_are_listed_then_they_and_the_broker_are_the
         assert listed(broker, TOPIC) == topics
         assert listed(broker, GROUP, BROKER) == [("1", BROKER)]
         assert listed(broker, CLIENT_METRICS) == listed(broker, BROKER_LOGGER) == []
+
+
+def test_given_very_many_topics_when_resources_are_listed_then_others_go_in_between():
+    with KafkaBroker() as broker:
+        entry = TopicEntry("logs", uuid4(), 1)
+        broker.manager.store.entries.update(dict.fromkeys(map(str, range(1_001)), entry))
+
+        sent = broker.ask(ListConfigResourcesRequest([TOPIC]), settle=False)
+
+        assert sent.is_waiting
+        broker.loop.settle()
+        assert len(sent.response.config_resources) == 1_001
+        broker.manager.store.entries.clear()
 
 
 def test_given_version_0_when_resources_are_listed_then_it_means_client_metrics():
