@@ -368,13 +368,13 @@ class Connection(asyncio.BufferedProtocol):
         """Return why the connection should be closed for its slowness, or None."""
         deadline = self._frame_deadline
         others_wait = self._large is not None and self._admission.buffers.is_short
-        if others_wait and deadline.is_over(now_s, is_size_allowed_for=False):
-            return "frame_timeout"  # nor is a pause allowed for: it may not read its answers
-        if (self._carry or self._large is not None) and not self.is_reading_paused:
-            return "frame_timeout" if deadline.is_over(now_s) else None
-        unsent_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
-        is_idle = self.idleness.is_over(now_s, bool(self._responses.waiting), unsent_bytes)
-        return "idle" if is_idle else None
+        # Where they do no pause is allowed for either: it may not read its answers.
+        is_late = others_wait and deadline.is_over(now_s, is_size_allowed_for=False)
+        is_frame_due = (self._carry or self._large is not None) and not self.is_reading_paused
+        if is_late or (is_frame_due and deadline.is_over(now_s)):
+            return "frame_timeout"
+        unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return "idle" if self.idleness.is_over(now_s, len(self._responses.waiting), unsent) else None
 
     def close(self, reason: str, *, detail: str = "") -> None:
         """Close the connection; what was answered before still leaves where it can."""

@@ -19,13 +19,13 @@ class Idleness:
     def __init__(self, timeout_s: float, now_s: float) -> None:
         self._timeout_s, self.since_s, self._unsent_bytes = timeout_s, now_s, 0
 
-    def is_over(self, now_s: float, is_answer_due: bool, unsent_bytes: int) -> bool:
+    def is_over(self, now_s: float, answers_due: int, unsent_bytes: int) -> bool:
         """Whether it has lasted too long; to be asked now and then, for it compares.
 
         Args:
-            is_answer_due: The broker is at work for it, or waits with it.
+            answers_due: Those that the broker is at work for, or waits with it.
             unsent_bytes: Of answers that it has not taken yet.
         """
-        if (is_answer_due and not unsent_bytes) or unsent_bytes != self._unsent_bytes:
+        if (answers_due and not unsent_bytes) or unsent_bytes != self._unsent_bytes:
             self._unsent_bytes, self.since_s = unsent_bytes, now_s
         return now_s - self.since_s > self._timeout_s

@@ -59,3 +59,12 @@ def test_given_a_slow_client_when_it_takes_some_of_an_answer_now_and_then_then_i
         assert watched(under_test.connection, from_s=minute, to_s=minute + 300) is None
         under_test.transport.unsent_bytes -= 50
     assert watched(under_test.connection, from_s=3_000, to_s=3_700) == "idle"
+
+
+def test_given_a_large_frame_that_was_only_announced_when_nothing_comes_then_it_is_ended() -> None:
+    """By its size it would have 53 minutes, in which its memory counts as taken."""
+    under_test = ConnectionUnderTest(lambda body: b"", limits=LIMITS)
+    under_test.receive(framed(bytes(100 * 1024 * 1024))[:20_000])
+
+    assert watched(under_test.connection, from_s=0, to_s=600) is None
+    assert watched(under_test.connection, from_s=600, to_s=602) == "idle"
