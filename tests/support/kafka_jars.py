@@ -28,13 +28,17 @@ FETCH_TIMEOUT_S = 600
 class KafkaPrograms:
     """Runs Java classes with Kafka's jars on the class path."""
 
-    def __init__(self, java: str, jars: Path) -> None:
-        self._java, self._jars = java, jars
+    def __init__(self, java: str, class_path: str) -> None:
+        self._java, self.class_path = java, class_path
+
+    def with_classes(self, directory: Path) -> KafkaPrograms:
+        """The same with classes of our own, which lie in a directory."""
+        return KafkaPrograms(self._java, f"{self.class_path}:{directory}")
 
     def command(self, main_class: str, *arguments: str | Path) -> list[str]:
         """The command line of a program; short-lived ones start faster without the big compiler."""
         options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        return [self._java, *options, "-cp", f"{self._jars}/*", main_class, *map(str, arguments)]
+        return [self._java, *options, "-cp", self.class_path, main_class, *map(str, arguments)]
 
     def run(self, main_class: str, *arguments: str | Path, timeout_s: float = 60) -> str:
         """Run a program to its end; return what it printed, standard error behind it."""
@@ -69,7 +73,7 @@ def kafka_programs() -> KafkaPrograms:
             if maven is None:
                 give_up("there is no mvn to fetch them")
             fetch(maven, jars)
-    return KafkaPrograms(java, jars)
+    return KafkaPrograms(java, f"{jars}/*")
 
 
 def fetch(maven: str, jars: Path) -> None:

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.support.kafka_jars import skip_or_fail
+from tests.support.kafka_jars import KafkaPrograms, skip_or_fail
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "tests" / "clients" / "programs"
@@ -52,6 +52,17 @@ def franz_go() -> list[str]:
         return [go, "build", "-buildvcs=false", "-o", str(directory / "program"), "."]
 
     return [str(_built("franz_go", build) / "program")]
+
+
+def java(kafka: KafkaPrograms) -> list[str]:
+    """Return the command of the program that uses Kafka's Java client."""
+    javac = tool("javac")
+
+    def build(directory: Path) -> Sequence[str]:
+        return [javac, "-cp", kafka.class_path, *map(str, directory.glob("*.java"))]
+
+    directory = _built("java", build, of=kafka.class_path.encode())
+    return kafka.with_classes(directory).command("Main")
 
 
 def kcat() -> tuple[list[str], dict[str, str]]:
