@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.kafka_api.call import Call
 from broker.network.answers import Answer, Parts
@@ -19,12 +19,15 @@ from protocol.kafka.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from protocol.record_batch import MAGIC
 
 if TYPE_CHECKING:
     from broker.kafka_api.kafka_api import KafkaApi
 
 BY_ID_FROM: Final = 13
 ZSTD_FROM: Final = 7
+MAGIC_POSITION: Final = 16
+"""In record batches and the message sets before them alike."""
 CODEC_POSITION: Final = 22
 """Of the byte of a batch's attributes that holds the codec."""
 CODEC_BITS: Final = 7
@@ -87,11 +90,14 @@ def _refusal(name: bytes | None, data: PartitionProduceData, version: int) -> Ou
     """Return why a partition's records are not even tried, None if they are."""
     if name is None:
         return Outcome(ErrorCode.UNKNOWN_TOPIC_ID)
-    records = data.records
-    if version < ZSTD_FROM and records is not None and len(records) > CODEC_POSITION:
-        codec = records[CODEC_POSITION] & CODEC_BITS  # type: ignore[operator]
-        if codec == Codec.ZSTD:
-            return Outcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    records: Any = data.records
+    size = 0 if records is None else len(records)
+    if size > MAGIC_POSITION and records[MAGIC_POSITION] < MAGIC:
+        text = f"version {version} takes record batches only, no message sets"
+        return Outcome(ErrorCode.INVALID_RECORD, message=text)
+    is_checked = version < ZSTD_FROM and size > CODEC_POSITION
+    if is_checked and records[CODEC_POSITION] & CODEC_BITS == Codec.ZSTD:
+        return Outcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     return None
 
 
