@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from broker.kafka_api.call import Call
@@ -40,6 +41,8 @@ SERVED_FROM: Final = {
 READ_COMMITTED: Final = 1
 NO_EPOCH: Final = -1
 PARTITIONS_PER_STEP: Final = 50
+EPOCHS_PER_STEP: Final = 250
+"""Where they end, a few microseconds each, is known without a look into files."""
 
 Place = tuple[int, int, int]
 """Timestamp, offset, leader epoch; -1 where there is none."""
@@ -62,6 +65,11 @@ class ListOffsetsHandler:
 
     def _steps(self, request: ListOffsetsRequest, call: Call) -> Steps[ListOffsetsResponse]:
         is_committed = request.isolation_level == READ_COMMITTED
+        times = Counter(
+            (topic.name, asked.partition_index)
+            for topic in request.topics
+            for asked in topic.partitions
+        )
         topics = []
         count = 0
         for topic in request.topics:
@@ -70,6 +78,10 @@ class ListOffsetsHandler:
                 count += 1
                 if not count % PARTITIONS_PER_STEP:
                     yield None
+                if times[topic.name, asked.partition_index] > 1:
+                    error = call.count_error(ErrorCode.INVALID_REQUEST)  # as Kafka: each of them
+                    partitions.append(ListOffsetsPartitionResponse(asked.partition_index, error))
+                    continue
                 partitions.append(
                     (yield from self._partition(topic.name, asked, is_committed, call))
                 )
@@ -104,17 +116,24 @@ class ListOffsetsHandler:
 
     def offset_for_leader_epoch(
         self, request: OffsetForLeaderEpochRequest, call: Call
-    ) -> OffsetForLeaderEpochResponse:
+    ) -> OffsetForLeaderEpochResponse | PendingResponse:
         """Handle an OffsetForLeaderEpoch: where an epoch ended (KIP-101, KIP-320)."""
-        return OffsetForLeaderEpochResponse(
-            topics=[
-                OffsetForLeaderTopicResult(
-                    topic=topic.topic,
-                    partitions=[self._end(topic.topic, each, call) for each in topic.partitions],
-                )
-                for topic in request.topics
-            ]
-        )
+        return call.answer(self._ends(request, call))
+
+    def _ends(
+        self, request: OffsetForLeaderEpochRequest, call: Call
+    ) -> Steps[OffsetForLeaderEpochResponse]:
+        response = OffsetForLeaderEpochResponse()
+        count = 0
+        for topic in request.topics:
+            result = OffsetForLeaderTopicResult(topic.topic)
+            response.topics.append(result)
+            for asked in topic.partitions:
+                count += 1
+                if not count % EPOCHS_PER_STEP:
+                    yield None
+                result.partitions.append(self._end(topic.topic, asked, call))
+        return response
 
     def _end(self, topic: str, asked: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
         epoch, end_offset = NO_EPOCH, -1
