@@ -113,3 +113,20 @@ def test_given_many_partitions_when_described_then_other_requests_go_in_between(
         assert sent.is_waiting
         broker.loop.settle()
         assert len(sent.response.topics[0].partitions) == 2_500
+
+
+def test_given_many_producers_of_one_partition_when_described_then_other_requests_go_in_between():
+    with KafkaBroker() as broker:
+        broker.create_topic("logs")
+        log = broker.partition("logs").log
+        for producer_id in range(1_200):
+            log.append(producer_batch(producer_id, 0, timestamp=CLOCK_START_MS))
+
+        sent = broker.ask(DescribeProducersRequest([TopicRequest("logs", [0])]), settle=False)
+        broker.loop.turn()
+        assert sent.is_waiting
+        log.append(producer_batch(9_999, 0, timestamp=CLOCK_START_MS))
+        broker.loop.settle()
+
+        (partition,) = sent.response.topics[0].partitions
+        assert sorted(state[0] for state in states(partition)) == list(range(1_200))
