@@ -132,21 +132,22 @@ class PartitionsHandler:
         self, request: DeleteRecordsRequest, call: Call
     ) -> DeleteRecordsResponse:
         response = DeleteRecordsResponse()
+        response.topics = [DeleteRecordsTopicResult(topic.name) for topic in request.topics]
+        asked = [
+            (answer, entry)
+            for topic, answer in zip(request.topics, response.topics, strict=True)
+            for entry in topic.partitions
+        ]
         moved: list[tuple[Partition, DeleteRecordsPartitionResult]] = []
-        for topic in request.topics:
-            results = DeleteRecordsTopicResult(topic.name)
-            response.topics.append(results)
-            async for entry in in_turns(topic.partitions):
-                result = DeleteRecordsPartitionResult(entry.partition_index, UNKNOWN)
-                results.partitions.append(result)
-                try:
-                    partition = self._move_log_start(
-                        topic.name, entry.partition_index, entry.offset
-                    )
-                except TidelogError as error:
-                    result.error_code = call.count_error(error.code)
-                else:
-                    moved.append((partition, result))
+        async for answer, entry in in_turns(asked):
+            result = DeleteRecordsPartitionResult(entry.partition_index, UNKNOWN)
+            answer.partitions.append(result)
+            try:
+                partition = self._move_log_start(answer.name, entry.partition_index, entry.offset)
+            except TidelogError as error:
+                result.error_code = call.count_error(error.code)
+            else:
+                moved.append((partition, result))
         if not moved:
             return response
         return await self._save(moved, response, request.timeout_ms, call)

@@ -279,3 +279,19 @@ def test_given_a_slow_disk_when_deleted_then_the_answer_comes_when_its_time_is_u
         assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
         slow.set_result(None)
         broker.loop.settle()
+
+
+def test_given_many_topics_when_deleted_from_then_other_requests_go_in_between():
+    with KafkaBroker() as broker:
+        one = [DeleteRecordsPartition(0, 0)]
+        topics = [DeleteRecordsTopic(f"none-{number}", one) for number in range(100)]
+
+        sent = broker.ask(DeleteRecordsRequest(topics, MINUTE_MS), settle=False)
+        for _ in range(5):
+            broker.loop.turn()
+        assert sent.is_waiting
+        broker.loop.settle()
+
+        found = sent.response.topics
+        assert [each.name for each in found] == [topic.name for topic in topics]
+        assert all(len(each.partitions) == 1 for each in found)
