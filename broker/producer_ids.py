@@ -22,9 +22,11 @@ class ProducerIds:
 
     def __init__(self, store: TopicStore, largest_in_use: Callable[[], int]) -> None:
         """Args:
-        largest_in_use: Of all logs' producers, -1 if there are none.
+        largest_in_use: Of all logs' producers, -1 if there are none. Called once: there may be
+            hundreds of thousands, and what clients claim later does not count.
         """
         self._store, self._largest_in_use = store, largest_in_use
+        self._first_min: int | None = None
         self._next = self._end = 0
         self._taking = asyncio.Lock()
 
@@ -36,8 +38,9 @@ class ProducerIds:
         """
         async with self._taking:
             if self._next == self._end:
-                first_min = self._largest_in_use() + 1
-                self._next = await self._store.take_producer_ids(BLOCK, first_min)
+                if self._first_min is None:
+                    self._first_min = self._largest_in_use() + 1
+                self._next = await self._store.take_producer_ids(BLOCK, self._first_min)
                 self._end = self._next + BLOCK
             producer_id = self._next
             self._next += 1

@@ -65,3 +65,19 @@ def test_given_a_registry_of_the_first_schema_when_opened_then_it_is_migrated(
         assert [entry.name for entry in registry.topics()] == ["t"]
         assert registry.take_producer_ids(BLOCK, 0) == first
         registry.close()
+
+
+async def test_given_many_producers_when_blocks_are_taken_then_they_are_looked_through_once(
+    tmp_path: Path,
+) -> None:
+    looks = []
+
+    def largest_in_use() -> int:
+        looks.append(1)
+        return -1
+
+    store = Store(TopicRegistry.open(tmp_path / "registry"))
+    ids = ProducerIds(store, largest_in_use)  # type: ignore[arg-type]
+    taken = [await ids.take() for _ in range(2 * BLOCK + 1)]
+
+    assert (len(looks), taken) == (1, list(range(2 * BLOCK + 1)))
