@@ -367,14 +367,14 @@ class Connection(asyncio.BufferedProtocol):
     def overdue(self, now_s: float) -> str | None:
         """Return why the connection should be closed for its slowness, or None."""
         deadline = self._frame_deadline
-        others_wait = self._large is not None and self._admission.buffers.is_short
-        # Where they do no pause is allowed for either: it may not read its answers.
+        others_wait = self._large is not None and self._admission.buffers.is_short  # paused or not
         is_late = others_wait and deadline.is_over(now_s, is_size_allowed_for=False)
         is_frame_due = (self._carry or self._large is not None) and not self.is_reading_paused
         if is_late or (is_frame_due and deadline.is_over(now_s)):
             return "frame_timeout"
         unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
-        return "idle" if self.idleness.is_over(now_s, len(self._responses.waiting), unsent) else None
+        is_idle = self.idleness.is_over(now_s, len(self._responses.waiting), unsent)
+        return "idle" if is_idle else None
 
     def close(self, reason: str, *, detail: str = "") -> None:
         """Close the connection; what was answered before still leaves where it can."""
