@@ -32,6 +32,11 @@ class GroupsConfig(msgspec.Struct, frozen=True, kw_only=True):
     group_metadata_bytes_max: Annotated[int, size(ge=1_024, le=INT32_MAX)] = 16 * MIB
     """What the members of one group may have the broker keep: subscriptions and assignments.
     Beyond it, members are refused as in a group that is full."""
+    kept_bytes_max: Annotated[int, size(ge=MIB)] = 512 * MIB
+    """Memory for all groups together: their members, what those have sent, and the offsets that
+    were committed, about 450 bytes each. Beyond it, members are refused with GROUP_MAX_SIZE_REACHED
+    (81), commits with INVALID_COMMIT_OFFSET_SIZE (28) and new groups with POLICY_VIOLATION (44);
+    what does not grow still goes on."""
     groups_max: Annotated[int, count(ge=1, le=1_000_000)] = 10_000
     """Groups of this broker; further ones are refused with POLICY_VIOLATION (44)."""
     offset_metadata_max_bytes: Annotated[int, size(ge=0, le=32_767)] = 4_096

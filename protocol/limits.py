@@ -42,6 +42,10 @@ MESSAGE_ELEMENTS_MAX: Final = 100_000
 """Of all arrays of one Kafka message that is read, tagged fields counted: ten thousand partitions
 with ten numbers each. A frame of 100 MB could name fifty million, each of them an object."""
 
+GROUP_PROTOCOLS_MAX: Final = 50
+"""Of one member of a group: clients have two or three. A thousand members have to agree on one of
+theirs within a turn of the event loop."""
+
 TOPIC_SETTINGS_MAX: Final = 200
 """More settings than Kafka has names for would be a mistake or an attack."""
 

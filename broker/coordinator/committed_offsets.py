@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
+from broker.coordinator.kept_bytes import OFFSET_BYTES, KeptBytes, text_bytes
 from protocol.kafka.message import NO_UUID
 
 __all__ = ["CommittedOffset", "CommittedOffsets", "Place"]
@@ -27,6 +28,14 @@ class CommittedOffset(NamedTuple):
     """Of which topic it is: one that is made anew under a deleted one's name has another."""
 
 
+def _growth(before: CommittedOffset | None, after: CommittedOffset | None) -> int:
+    return _bytes_of(after) - _bytes_of(before)
+
+
+def _bytes_of(committed: CommittedOffset | None) -> int:
+    return 0 if committed is None else OFFSET_BYTES + text_bytes(committed.metadata)
+
+
 class CommittedOffsets:
     """The committed offsets of a group.
 
@@ -35,9 +44,13 @@ class CommittedOffsets:
     group is deleted, or it would be there again after a restart.
     """
 
-    __slots__ = ("_pending", "by_topic", "count")
+    __slots__ = ("_kept", "_pending", "by_topic", "count")
 
-    def __init__(self) -> None:
+    def __init__(self, kept: KeptBytes) -> None:
+        """Args:
+        kept: Where is counted what they cost.
+        """
+        self._kept = kept
         self.by_topic: dict[str, dict[int, CommittedOffset]] = {}
         self.count = 0
         """Of those that are committed."""
@@ -65,16 +78,24 @@ class CommittedOffsets:
     def put(self, place: Place, committed: CommittedOffset) -> None:
         """Note what is committed."""
         partitions = self.by_topic.setdefault(place[0], {})
-        self.count += place[1] not in partitions
+        before = partitions.get(place[1])
+        self.count += before is None
         partitions[place[1]] = committed
+        self._kept.add(_growth(before, committed))
 
     def remove(self, place: Place) -> None:
         """Forget what is committed; that there is nothing is no error."""
         partitions = self.by_topic.get(place[0])
-        if partitions is not None and partitions.pop(place[1], None) is not None:
+        before = None if partitions is None else partitions.pop(place[1], None)
+        if partitions is not None and before is not None:
             self.count -= 1
+            self._kept.add(_growth(before, None))
             if not partitions:
                 del self.by_topic[place[0]]
+
+    def growth(self, offsets: Mapping[Place, CommittedOffset]) -> int:
+        """Return how many bytes more it takes to keep these too."""
+        return sum(_growth(self.get(*place), each) for place, each in offsets.items())
 
     def items(self) -> Iterator[tuple[Place, CommittedOffset]]:
         """Yield everything that is committed; nothing may change meanwhile."""

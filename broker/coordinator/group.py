@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from broker.coordinator.committed_offsets import CommittedOffsets
+from broker.coordinator.kept_bytes import GROUP_BYTES, PENDING_BYTES, KeptBytes, text_bytes
 from broker.coordinator.member import Member, Protocols
 from protocol.error_codes import ErrorCode
 from protocol.kafka.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
@@ -49,6 +50,7 @@ class Group:
         "is_initial_delay",
         "is_stored",
         "join_timer",
+        "kept",
         "leader_id",
         "members",
         "metadata_bytes",
@@ -88,11 +90,19 @@ class Group:
         self.new_member_added = self.is_initial_delay = False
         self.join_timer: Timer | None = None
         self.sync_timer: Timer | None = None
-        self.offsets = CommittedOffsets()
+        self.kept = KeptBytes()
+        """What it costs the broker in all."""
+        self.kept.add(GROUP_BYTES + text_bytes(group_id))
+        self.offsets = CommittedOffsets(self.kept)
         self.is_stored = False
         """Its metadata may be in the log, so a tombstone has to follow."""
 
     # --- members --------------------------------------------------------------------------------
+
+    def expect(self, member_id: str, timer: Timer) -> None:
+        """Take note of an id that was given out, and when it is forgotten."""
+        self.pending[member_id] = timer
+        self.kept.add(PENDING_BYTES + text_bytes(member_id))
 
     def add(self, member: Member) -> None:
         """Take in a member; the first one leads, and says what kind of group it is."""
@@ -108,6 +118,7 @@ class Group:
         pending = self.pending.pop(member_id, None)
         if pending is not None:
             pending.cancel()
+            self.kept.add(-PENDING_BYTES - text_bytes(member_id))
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
@@ -129,7 +140,9 @@ class Group:
 
     def assign(self, member: Member, assignment: bytes) -> None:
         """Give a member its assignment."""
-        self.metadata_bytes += len(assignment) - len(member.assignment)
+        growth = len(assignment) - len(member.assignment)
+        self.metadata_bytes += growth
+        self.kept.add(growth)
         member.assignment = assignment
 
     def replace_static(self, instance_id: str, new_id: str) -> Member:
@@ -137,6 +150,7 @@ class Group:
         old_id = self.static_members[instance_id]
         member = self.members.pop(old_id)
         self.pending_sync.discard(old_id)
+        self.kept.add(text_bytes(new_id) - text_bytes(old_id))
         member.member_id = new_id
         self.members[new_id] = member
         self.static_members[instance_id] = new_id
@@ -146,6 +160,7 @@ class Group:
 
     def _count(self, member: Member, sign: int) -> None:
         self.metadata_bytes += sign * member.metadata_bytes
+        self.kept.add(sign * member.kept_bytes)
         for name in {name for name, _ in member.protocols}:
             count = self.supporters.get(name, 0) + sign
             if count:

@@ -70,7 +70,7 @@ class GroupCoordinator:
         self._alarm: asyncio.TimerHandle | None = None
         self._timers = Timers(clock.monotonic, self._set_alarm)
         self.topic = OffsetsTopic(manager, settings, clock, self._spawn)
-        self.groups = Groups(settings.groups_max)
+        self.groups = Groups(settings.groups_max, settings.kept_bytes_max)
         self._rebalance = Rebalance(settings, self._timers, self, clock.now_ms)
         self.membership = Membership(self.groups, self._rebalance, clock.now_ms)
         self.offsets = OffsetCommits(
@@ -229,7 +229,7 @@ class GroupCoordinator:
             )
         breaks = _Breaks()
         for group in loader.groups():
-            self.groups.add_loaded(group)
+            self.groups.add(group)
             self.membership.resume(group)
             await breaks.after(1 + len(group.members))
 

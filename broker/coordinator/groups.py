@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.coordinator.group import Group, GroupState
+from broker.coordinator.kept_bytes import KeptBytes
 
 __all__ = ["Groups"]
 
 
 class Groups:
-    """The groups; not more than `groups_max`."""
+    """The groups; not more than `groups_max`, and not larger in all than `kept_bytes_max`."""
 
-    def __init__(self, groups_max: int) -> None:
+    def __init__(self, groups_max: int, kept_bytes_max: int) -> None:
         self._groups: dict[str, Group] = {}
         self._groups_max = groups_max
+        self.kept = KeptBytes(kept_bytes_max)
 
     def get(self, group_id: str) -> Group | None:
         """Return a group, if there is one."""
@@ -24,12 +26,16 @@ class Groups:
         """Return a group, an empty one if need be; None: there are too many."""
         group = self._groups.get(group_id)
         if group is None and len(self._groups) < self._groups_max:
-            group = self._groups[group_id] = Group(group_id, now_ms)
+            new = Group(group_id, now_ms)
+            if self.kept.has_room(new.kept.bytes):
+                group = new
+                self.add(group)
         return group
 
-    def add_loaded(self, group: Group) -> None:
-        """Take in a group from the log: bounds are for clients, not for what is kept."""
+    def add(self, group: Group) -> None:
+        """Take in a group; bounds are for clients, not for what is in the log."""
         self._groups[group.group_id] = group
+        group.kept.join(self.kept)
 
     def remove(self, group: Group) -> None:
         """Forget a group; who still holds it finds it dead."""
@@ -37,6 +43,7 @@ class Groups:
         for timer in group.pending.values():
             timer.cancel()
         group.pending.clear()
+        group.kept.join(None)
         if self._groups.get(group.group_id) is group:
             del self._groups[group.group_id]
 

@@ -7,9 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.coordinator.group import Group, GroupState, generate_member_id
+from broker.coordinator.kept_bytes import MEMBER_BYTES, PENDING_BYTES, text_bytes
 from broker.coordinator.member import JoinAnswer, Member, Protocols, size_of_protocols
 from broker.coordinator.rebalance import Rebalance, join_refusal, roster
 from protocol.error_codes import ErrorCode
+from protocol.limits import GROUP_PROTOCOLS_MAX
 
 if TYPE_CHECKING:
     from broker.coordinator.groups import Groups
@@ -67,6 +69,9 @@ class Joining:
         if not lowest <= request.session_timeout_ms <= highest:
             call.refuse(ErrorCode.INVALID_SESSION_TIMEOUT)
             return
+        if len(request.protocols) > GROUP_PROTOCOLS_MAX:
+            call.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return
         if request.member_id:
             group = self._groups.get(request.group_id)
             if group is None:
@@ -97,10 +102,7 @@ class Joining:
         size_max = self._settings.group_max_size
         member_id = call.request.member_id
         member = group.members.get(member_id)
-        held_bytes = 0 if member is None else member.metadata_bytes
-        brought_bytes = size_of_protocols(call.protocols)
-        bytes_max = self._settings.group_metadata_bytes_max
-        if group.metadata_bytes - held_bytes + brought_bytes > bytes_max:
+        if not self._has_room(group, call):
             return False
         if not member_id and len(group.pending) >= size_max:
             return False
@@ -110,6 +112,20 @@ class Joining:
         return (
             group.state is GroupState.EMPTY or member is not None or len(group.members) < size_max
         )
+
+    def _has_room(self, group: Group, call: JoinCall) -> bool:
+        """Whether what a member says of itself can be kept, instead of what it said before."""
+        request = call.request
+        known_id = group.static_members.get(request.group_instance_id or "", request.member_id)
+        member = group.members.get(known_id)
+        bytes_max = self._settings.group_metadata_bytes_max
+        size = size_of_protocols(call.protocols)
+        if member is not None:
+            growth = size - size_of_protocols(member.protocols)
+            return group.metadata_bytes + growth <= bytes_max and group.kept.has_room(growth)
+        texts = (request.group_instance_id or "", call.client_id, call.client_id)
+        brought = MEMBER_BYTES + PENDING_BYTES + size + sum(map(text_bytes, texts))
+        return group.metadata_bytes + size <= bytes_max and group.kept.has_room(brought)
 
     def _remove_refused(self, group: Group, member_id: str) -> None:
         """Who came with an id has no place any more, if it had one."""
@@ -133,7 +149,7 @@ class Joining:
         elif call.version >= MEMBER_ID_FROM_VERSION:
             due = partial(self._pending_due, group, member_id)
             timer = self._rebalance.timers.after(call.request.session_timeout_ms, due)
-            group.pending[member_id] = timer
+            group.expect(member_id, timer)
             call.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         else:
             self._add(group, call, member_id)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from broker.coordinator.kept_bytes import MEMBER_BYTES, text_bytes
+
 if TYPE_CHECKING:
     from broker.coordinator.timers import Timer
     from protocol.kafka.group_membership import JoinGroupResponse, SyncGroupResponse
@@ -82,3 +84,9 @@ class Member:
     def metadata_bytes(self) -> int:
         """What it makes the broker keep, metadata and assignment."""
         return size_of_protocols(self.protocols) + len(self.assignment)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What it costs the broker in all."""
+        texts = (self.member_id, self.instance_id or "", self.client_id, self.client_host)
+        return MEMBER_BYTES + self.metadata_bytes + sum(map(text_bytes, texts))

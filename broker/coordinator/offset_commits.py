@@ -87,6 +87,10 @@ class OffsetCommits:
             self._groups.drop_if_unused(group)
             done(error)
             return
+        if not group.kept.has_room(group.offsets.growth(offsets)):
+            self._groups.drop_if_unused(group)
+            done(_E.INVALID_COMMIT_OFFSET_SIZE)
+            return
         self._write(group, offsets, done)
 
     def _write(self, group: Group, offsets: Mapping[Place, CommittedOffset], done: Done) -> None:
@@ -172,7 +176,7 @@ class OffsetCommits:
         def written(error: ErrorCode) -> None:
             if error and self._groups.get(group.group_id) is None:
                 group.state = GroupState.EMPTY
-                self._groups.add_loaded(group)
+                self._groups.add(group)
             done(offset_error(error))
 
         self._topic.append_all(group.group_id, [*records, group_tombstone(group.group_id)], written)

@@ -289,7 +289,7 @@ class Rebalance:
 
     def keep_assignments(self, group: Group, assignments: Mapping[str, bytes]) -> None:
         """Write down what the leader has decided; when it is committed, members get it."""
-        generation = group.generation
+        generation, members = group.generation, group.members.values()
         named = {name: assignments.get(name, b"") for name in group.members}
 
         def done(error: ErrorCode) -> None:
@@ -306,4 +306,9 @@ class Rebalance:
             if error:
                 self.prepare(group)
 
-        self.store.save(group, named, done)
+        growth = sum(map(len, named.values())) - sum(len(m.assignment) for m in members)
+        is_small = group.metadata_bytes + growth <= self.settings.group_metadata_bytes_max
+        if is_small and group.kept.has_room(growth):
+            self.store.save(group, named, done)
+        else:
+            done(ErrorCode.GROUP_MAX_SIZE_REACHED)

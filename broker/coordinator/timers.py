@@ -8,19 +8,29 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from itertools import count
+from typing import Final
 
 __all__ = ["Timer", "Timers"]
+
+CANCELLED_MIN: Final = 100
+"""So many are never worth the work."""
 
 
 class Timer:
     """One call to be made; `cancel` it, and it is not."""
 
-    __slots__ = ("_call", "when_s")
+    __slots__ = ("_call", "_on_cancelled", "when_s")
 
-    def __init__(self, when_s: float, call: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        when_s: float,
+        call: Callable[[], object],
+        on_cancelled: Callable[[], object] = lambda: None,
+    ) -> None:
         self.when_s = when_s
         """On the monotonic clock."""
         self._call: Callable[[], object] | None = call
+        self._on_cancelled = on_cancelled
 
     @property
     def is_pending(self) -> bool:
@@ -29,7 +39,9 @@ class Timer:
 
     def cancel(self) -> None:
         """Do not call; that it was called or cancelled before is no error."""
-        self._call = None
+        if self._call is not None:
+            self._call = None
+            self._on_cancelled()
 
     def fire(self) -> None:
         """Call, once."""
@@ -40,6 +52,10 @@ class Timer:
 
 class Timers:
     """Every timer of a coordinator.
+
+    A cancelled one is left where it is: it is cheaper to pass over it when its time comes. But a
+    client may have as many as it likes set and cancelled that are due in weeks; so they are taken
+    out when they are more than the others.
 
     Args:
         monotonic: The clock, in seconds.
@@ -53,16 +69,29 @@ class Timers:
     ) -> None:
         self.monotonic, self._on_earlier = monotonic, on_earlier
         self._heap: list[tuple[float, int, Timer]] = []
+        self._cancelled = 0
+        """How many in the heap are."""
         self._numbers = count()  # timers of one moment fire in the order in which they were set
 
     def after(self, delay_ms: float, call: Callable[[], object]) -> Timer:
         """Have `call` called in `delay_ms`."""
-        timer = Timer(self.monotonic() + delay_ms / 1000, call)
+        if self._cancelled > max(CANCELLED_MIN, len(self._heap) // 2):
+            self._heap = [entry for entry in self._heap if entry[2].is_pending]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
+        timer = Timer(self.monotonic() + delay_ms / 1000, call, self._note_cancelled)
         is_earlier = not self._heap or timer.when_s < self._heap[0][0]
         heapq.heappush(self._heap, (timer.when_s, next(self._numbers), timer))
         if is_earlier:
             self._on_earlier()
         return timer
+
+    def _note_cancelled(self) -> None:
+        self._cancelled += 1
+
+    def __len__(self) -> int:
+        """How many there are, cancelled ones that are still passed over among them."""
+        return len(self._heap)
 
     @property
     def next_s(self) -> float | None:
@@ -70,6 +99,7 @@ class Timers:
         heap = self._heap
         while heap and not heap[0][2].is_pending:
             heapq.heappop(heap)
+            self._cancelled -= 1
         return heap[0][0] if heap else None
 
     def fire(self) -> None:

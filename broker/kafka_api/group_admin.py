@@ -42,6 +42,7 @@ class GroupAdminHandler:
 
     def __init__(self, server: KafkaApi) -> None:
         self._coordinator = server.coordinator
+        self._response_bytes_max = server.limits.fetch_response_bytes_max
 
     # --- ListGroups -----------------------------------------------------------------------------
 
@@ -70,7 +71,7 @@ class GroupAdminHandler:
     def describe_groups(
         self, request: DescribeGroupsRequest, call: Call
     ) -> Struct | PendingResponse:
-        """Handle a DescribeGroups; one answer for each group that is asked for."""
+        """Handle a DescribeGroups; one answer for each group that is asked for, however often."""
         return call.answer(self._describe_steps(request, call))
 
     def _describe_steps(
@@ -78,8 +79,14 @@ class GroupAdminHandler:
     ) -> Steps[DescribeGroupsResponse]:
         response = DescribeGroupsResponse()
         described_members = 0
-        for count, group_id in enumerate(request.groups, 1):
+        left_bytes = self._response_bytes_max
+        for count, group_id in enumerate(dict.fromkeys(request.groups), 1):
             described = self._described(group_id, call)
+            left_bytes -= sum(map(_size_bytes, described.members))
+            if left_bytes < 0:
+                error = call.count_error(ErrorCode.INVALID_REQUEST)
+                reason = "the answer gets too large: ask for less at a time"
+                described = DescribedGroup(error, reason, group_id)
             if request.include_authorized_operations and not described.error_code:
                 described.authorized_operations = GROUP_OPERATIONS
             response.groups.append(described)
@@ -134,6 +141,12 @@ class GroupAdminHandler:
             done(error)
         else:
             self._coordinator.offsets.delete_group(result.group_id, done)
+
+
+def _size_bytes(member: DescribedGroupMember) -> int:
+    """Return about what a member makes of an answer."""
+    texts = (member.member_id, member.group_instance_id or "", member.client_id)
+    return len(member.member_metadata) + len(member.member_assignment) + sum(map(len, texts))
 
 
 def _description(group: Group) -> DescribedGroup:

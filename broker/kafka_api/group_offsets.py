@@ -44,7 +44,7 @@ TOPIC_IDS_FROM_VERSION: Final = 10
 SEVERAL_GROUPS_FROM_VERSION: Final = 8
 ERROR_OF_ALL_FROM_VERSION: Final = 2
 """OffsetFetch: from here on an error that all have stands beside the topics."""
-PARTITIONS_PER_STEP: Final = 1_000
+ENTRIES_PER_STEP: Final = 1_000
 NO_OFFSET: Final = -1
 
 
@@ -54,6 +54,21 @@ class _Asked(NamedTuple):
     name: str | None
     topic_id: bytes | None
     error: ErrorCode = ErrorCode.NONE
+
+
+class _Left:
+    """How far an answer may go: in bytes of texts, which can make it a thousand times what was
+    asked; and in groups, topics and partitions before others have their turn."""
+
+    __slots__ = ("_count", "bytes")
+
+    def __init__(self, size: int) -> None:
+        self.bytes, self._count = size, 0
+
+    def is_turn_over(self) -> bool:
+        """Count one thing more; return whether it is others' turn."""
+        self._count += 1
+        return not self._count % ENTRIES_PER_STEP
 
 
 class GroupOffsetsHandler:
@@ -146,10 +161,11 @@ class GroupOffsetsHandler:
         return call.answer(self._fetch_steps(request, call))
 
     def _fetch_steps(self, request: OffsetFetchRequest, call: Call) -> Steps[OffsetFetchResponse]:
+        left = _Left(self._server.limits.fetch_response_bytes_max)
         if call.version >= SEVERAL_GROUPS_FROM_VERSION:
             response = OffsetFetchResponse()
             for asked in request.groups:
-                response.groups.append((yield from self._fetch_group(asked, call)))
+                response.groups.append((yield from self._fetch_group(asked, call, left)))
             return response
         topics = request.topics
         found = yield from self._fetch_group(
@@ -162,6 +178,7 @@ class GroupOffsetsHandler:
                 ],
             ),
             call,
+            left,
         )
         if found.error_code and call.version < ERROR_OF_ALL_FROM_VERSION:
             return _refused_one_by_one(request, found.error_code)
@@ -170,9 +187,11 @@ class GroupOffsetsHandler:
         )
 
     def _fetch_group(
-        self, asked: OffsetFetchRequestGroup, call: Call
+        self, asked: OffsetFetchRequestGroup, call: Call, left: _Left
     ) -> Steps[OffsetFetchResponseGroup]:
         answer = OffsetFetchResponseGroup(asked.group_id)
+        if left.is_turn_over():
+            yield None
         error = self._coordinator.check(asked.group_id)
         if error:
             answer.error_code = call.count_error(error)
@@ -181,15 +200,20 @@ class GroupOffsetsHandler:
         wanted = asked.topics
         if wanted is None:
             wanted = self._everything(group, call)
-        done = 0
         for topic in wanted:
             found = self._topic(topic.name, topic.topic_id, call)
             partitions: list[OffsetFetchResponsePartitions] = []
             for number in topic.partition_indexes:
-                partitions.append(_fetched(group, found, number))
-                done += 1
-                if not done % PARTITIONS_PER_STEP:
+                fetched = _fetched(group, found, number)
+                partitions.append(fetched)
+                left.bytes -= len(fetched.metadata or "")
+                if left.bytes < 0:
+                    too_large = call.count_error(ErrorCode.INVALID_REQUEST)
+                    return OffsetFetchResponseGroup(asked.group_id, error_code=too_large)
+                if left.is_turn_over():
                     yield None
+            if left.is_turn_over():
+                yield None
             if found.error:
                 call.count_error(found.error)
             answer.topics.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions))

@@ -124,7 +124,7 @@ class GroupMachine:
         self.settings = msgspec.structs.replace(GroupsConfig(), **settings)
         self.timers = Timers(self.clock.monotonic)
         self.store = FakeStore()
-        self.groups = Groups(self.settings.groups_max)
+        self.groups = Groups(self.settings.groups_max, self.settings.kept_bytes_max)
         rebalance = Rebalance(self.settings, self.timers, self.store, self.clock.now_ms)
         self.given_out = 0
         self.membership = Membership(self.groups, rebalance, self.clock.now_ms, self._new_id)
