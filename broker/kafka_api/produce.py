@@ -60,6 +60,7 @@ class ProduceHandler:
             Request(
                 request.acks, request.timeout_ms, encode, call.connection, call.metrics,
                 call.started_s, may_create_topics=False,
+                refused=[each for each in outcomes if each is not None],
             ),
         )  # fmt: skip
 

@@ -76,6 +76,8 @@ class Request(NamedTuple):
     metrics: RequestMetrics
     started_s: float
     may_create_topics: bool = True
+    refused: Sequence[Outcome] = ()
+    """Of what was not even made an entry; their answers are with `encode`."""
 
 
 class ProduceEntries:
@@ -210,16 +212,12 @@ class ProduceEntries:
         self, outcomes: Outcomes, request: Request, pending: PendingResponse | None = None
     ) -> Answer:
         """Answer now, or return `pending` (or a new one), complete once all is committed."""
-        errors = request.metrics.errors
-        for outcome in outcomes:
-            if outcome.error:
-                errors[outcome.error] += 1
+        failed = [each.error for each in (*outcomes, *request.refused) if each.error]
+        for error in failed:
+            request.metrics.errors[error] += 1
         if request.acks == ACKS_NONE:
-            for outcome in outcomes:
-                if outcome.error:  # the only way to tell a client that wants no answers
-                    reason = ErrorCode(outcome.error).name
-                    request.connection.close("produce_failed", detail=reason)
-                    break
+            if failed:  # the only way to tell a client that wants no answers
+                request.connection.close("produce_failed", detail=ErrorCode(failed[0]).name)
             return None
         if request.acks == ACKS_WRITTEN:
             return request.encode(outcomes)
