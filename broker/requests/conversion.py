@@ -171,15 +171,9 @@ def to_simple_set(
     writer = SimpleSetWriter(message_format, bytes_max, min_one=min_one)
     budget, next_offset = _Budget(), offset
     try:
-        while True:
-            # A record is smaller than the entry it becomes: more than fits is not needed.
-            read_bytes = max(READ_BYTES_MIN, min(writer.bytes_left, READ_BYTES_MAX))
-            if not (slices := (yield from _read_checked(read, next_offset, read_bytes)).slices):
-                break
+        while data := (yield from _read_on(read, next_offset, writer)):
             read_from = next_offset
-            if slices[0].is_cold():
-                yield slices[0].read_ahead
-            for batch, header in _batches(slices[0].read()):
+            for batch, header in _batches(data):
                 if header.next_offset <= next_offset or header.is_control:
                     next_offset = max(next_offset, header.next_offset)
                     continue
@@ -203,16 +197,27 @@ def to_simple_set(
     return _simple_set(writer, next_offset)
 
 
-def _read_checked(
-    read: Callable[[int, int], FetchData], offset: int, bytes_max: int
-) -> Steps[FetchData]:
-    """Read on, checking what nobody has looked at yet; errors as `read`."""
+def _read_on(
+    read: Callable[[int, int], FetchData], offset: int, writer: SimpleSetWriter
+) -> Steps[bytes]:
+    """Return what follows in the log, nothing at its end; it is checked if nobody has looked yet.
+
+    Raises: what `read` raises.
+    """
+    # A record is smaller than the entry it becomes: more than fits is not needed.
+    bytes_max = max(READ_BYTES_MIN, min(writer.bytes_left, READ_BYTES_MAX))
     while True:
         try:
-            return read(offset, bytes_max)
+            slices = read(offset, bytes_max).slices
+            break
         except BytesUncheckedError as unchecked:
             steps = unchecked.steps
         yield from steps()
+    if not slices:
+        return b""
+    if slices[0].is_cold():
+        yield slices[0].read_ahead
+    return slices[0].read()
 
 
 def to_current_format(data: bytes, bytes_max: int, *, min_one: bool) -> Steps[list[Buffer]]:

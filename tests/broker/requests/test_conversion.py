@@ -295,7 +295,7 @@ def test_given_an_offset_outside_when_fetched_then_that_is_the_error():
 
 
 def test_given_cold_slices_when_fetched_then_they_are_read_ahead_in_jobs():
-    log = BatchLog([batch(n, [bytes(200_000)]) for n in range(4)], cold=True)
+    log = BatchLog([batch(n, [bytes(600_000)]) for n in range(4)], cold=True)
 
     ran = observe_steps(to_simple_set(log.read, 0, 0, 1 << 30, min_one=True))
 
