@@ -220,7 +220,7 @@ def test_given_settings_when_changed_one_by_one_then_they_are_told_with_their_so
     assert said["at first"] == settings()
     assert said["set"] == settings(retention_ms="7200000", max_message_bytes="2000")
     assert said["deleted and appended"] == settings(
-        max_message_bytes="2000", cleanup_policy="compact,delete"
+        max_message_bytes="2000", cleanup_policy="delete,compact"
     )
     assert said["subtracted"] == settings(max_message_bytes="2000", cleanup_policy="compact")
     assert said["only validated"] == said["subtracted"]
