@@ -16,7 +16,13 @@ import msgspec
 
 from broker.storage.log_config import CleanupPolicy, FlushPolicy, LogConfig, MessageTimestampType
 from protocol.errors import InvalidConfigError
-from protocol.limits import INT32_MAX, INT64_MAX, SEGMENT_BYTES_MAX, TOPIC_SETTINGS_MAX
+from protocol.limits import (
+    INT32_MAX,
+    INT64_MAX,
+    SEGMENT_BYTES_MAX,
+    SETTING_BYTES_MAX,
+    TOPIC_SETTINGS_MAX,
+)
 
 ChangedTexts: TypeAlias = Mapping[str, str | None]
 """By name; None takes a setting out, so that the default holds again."""
@@ -206,6 +212,8 @@ def parse_value(name: str, text: str) -> Any:
     Raises:
         InvalidConfigError: `text` is no value of that setting; the error says what would be.
     """
+    if len(text) > SETTING_BYTES_MAX or len(text.encode()) > SETTING_BYTES_MAX:
+        raise InvalidConfigError(f"{name} must have at most {SETTING_BYTES_MAX} bytes")
     try:
         return SETTINGS[name].parse(text)
     except _BadValueError as error:

@@ -49,6 +49,10 @@ theirs within a turn of the event loop."""
 TOPIC_SETTINGS_MAX: Final = 200
 """More settings than Kafka has names for would be a mistake or an attack."""
 
+SETTING_BYTES_MAX: Final = INT16_MAX
+"""Of one setting's text: what fits a string of any version of either protocol. A list that grows by
+an entry at a time must not grow beyond what can be told."""
+
 SEGMENT_BYTES_MAX: Final = INT32_MAX
 """Positions in the offset index are signed 32 bits (R12, R26)."""
 

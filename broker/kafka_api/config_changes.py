@@ -222,7 +222,8 @@ def _listed(
     if operation == Operation.APPEND:
         kept = list(dict.fromkeys([*there, *given]))
     else:
-        kept = [each for each in there if each not in given]
+        taken = set(given)
+        kept = [each for each in there if each not in taken]
     return _checked(name, ",".join(kept))
 
 

@@ -68,20 +68,20 @@ class ConfigsHandler:
         left_bytes = self._server.limits.fetch_response_bytes_max
         for number, resource in enumerate(request.resources, 1):
             result = DescribeConfigsResult(0, None, resource.resource_type, resource.resource_name)
-            response.results.append(result)
             try:
                 for entry in self._entries(resource):
-                    config = _config(entry, resource.resource_type, request)
-                    # At the end there is nothing left to do but join: the answer may be megabytes.
-                    encoded: Any = encode_part(call.api, call.version, config)
-                    result.configs.append(encoded)
-                    left_bytes -= len(encoded)
-                if left_bytes < 0:
+                    result.configs.append(_config(entry, resource.resource_type, request))
+                encoded: Any = encode_part(call.api, call.version, result)
+                if len(encoded) > left_bytes:
                     raise InvalidRequestError("the answer gets too large: ask for less at a time")
             except TidelogError as error:
                 result.configs = []
                 result.error_code = call.count_error(error.code)
                 result.error_message = reason_of(error)
+                encoded = encode_part(call.api, call.version, result)
+            left_bytes -= len(encoded)
+            # At the end there is nothing left to do but join: the answer may be megabytes.
+            response.results.append(encoded)
             if not number % RESOURCES_PER_STEP:
                 yield None
         return response

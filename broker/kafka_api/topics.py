@@ -246,9 +246,9 @@ def _settings(configs: Sequence[CreatableTopicConfig]) -> dict[str, str]:
     settings: dict[str, str] = {}
     for config in configs:
         if config.value is None:
-            raise InvalidConfigError(f"{config.name} has no value")
+            raise InvalidConfigError(f"{config.name[:100]} has no value")
         if config.name in settings:
-            raise InvalidConfigError(f"{config.name} is given twice")
+            raise InvalidConfigError(f"{config.name[:100]} is given twice")
         settings[config.name] = config.value
     return settings
 

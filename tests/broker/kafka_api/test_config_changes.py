@@ -214,6 +214,23 @@ def test_given_a_list_when_appended_and_subtracted_then_its_entries_change(versi
         assert changed(broker, [("cleanup.policy", DELETE, None)], version) == {}
 
 
+def test_given_a_list_that_outgrows_what_can_be_told_when_appended_to_then_it_is_refused():
+    """A text in an answer of version 3 has at most 32,767 bytes."""
+    name = "leader.replication.throttled.replicas"
+    some, more = (
+        ",".join(f"{number}:1" for number in range(first, first + 3_000))
+        for first in (10_000, 20_000)
+    )
+    with KafkaBroker() as broker:
+        broker.create_topic("logs")
+        assert changed(broker, [(name, SET, some)]) == {name: some}
+
+        error, reason = refused(broker, [(name, APPEND, more)])
+
+        assert error == ErrorCode.INVALID_CONFIG
+        assert "at most 32767 bytes" in reason
+
+
 def test_given_a_list_without_effect_when_changed_then_it_is_kept_all_the_same():
     name = "leader.replication.throttled.replicas"
     with KafkaBroker() as broker:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from protocol.error_codes import ErrorCode
 from protocol.kafka.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.kafka.topic_changes import (
     CreatableTopic,
+    CreatableTopicConfig,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DeleteTopicState,
@@ -48,6 +51,19 @@ def test_given_a_name_of_a_users_with_two_underscores_when_created_then_it_is_th
 def test_given_a_name_with_two_underscores_when_asked_for_then_it_is_made():
     with KafkaBroker() as broker:
         assert asked(broker, HEARTBEATS).error_code == 0
+
+
+@pytest.mark.parametrize("value", [None, "5"])
+def test_given_the_longest_name_of_a_setting_when_refused_then_the_reason_fits_the_answer(
+    value: str | None,
+):
+    configs = [CreatableTopicConfig("x" * 32_767, value)] * 2
+    with KafkaBroker() as broker:
+        request = CreateTopicsRequest([CreatableTopic("logs", 1, 1, [], configs)], MINUTE_MS)
+
+        (result,) = broker.answer(request, 4).topics
+
+        assert result.error_code == ErrorCode.INVALID_CONFIG
 
 
 def test_given_names_that_differ_in_dots_only_when_created_then_the_second_is_refused():
