@@ -14,7 +14,6 @@ from protocol.errors import ConfigError
 
 KEY = "listeners.kafka_advertised"
 EVERYWHERE = frozenset({"*", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 NAME = re.compile(r"[\w.-]+")
 """A host name or an IPv4 address, as far as letters go: no URL, and no list of addresses."""
 
@@ -57,12 +56,21 @@ def advertised_address(setting: str, listen_host: str, port: int) -> Advertised:
 
 
 def _doubt(host: str, listen_host: str) -> str | None:
-    if host in LOOPBACK and listen_host not in LOOPBACK:
+    if _is_loopback(host) and not _is_loopback(listen_host):
         return (
             f"Kafka clients are told to connect to {host}, which is their own machine for all that"
             f" are not on this one: set {KEY} to an address that they can reach"
         )
+    if _is_loopback(listen_host) and not _is_loopback(host):
+        return (
+            f"Kafka clients are told to connect to {host}, but only this machine is listened to:"
+            ' unless something passes connections on, set listeners.host to that address or "*"'
+        )
     return None
+
+
+def _is_loopback(host: str) -> bool:
+    return host.lower() in ("localhost", "::1") or host.startswith("127.")
 
 
 def _parse(setting: str, port: int) -> tuple[str, int]:

@@ -60,4 +60,13 @@ def test_given_no_setting_when_every_interface_is_listened_on_then_the_name_and_
 
 def test_given_this_machine_alone_is_told_when_others_may_come_then_a_doubt() -> None:
     assert advertised_address("localhost:9092", "localhost", 1).doubt is None
-    assert "their own machine" in (advertised_address("localhost:9092", "*", 1).doubt or "")
+    assert advertised_address("127.0.0.2", "::1", 1).doubt is None
+    for told in ("localhost:9092", "127.0.0.2", "[::1]:9092"):
+        assert "their own machine" in (advertised_address(told, "*", 1).doubt or "")
+
+
+def test_given_another_address_is_told_when_only_this_machine_is_listened_to_then_a_doubt() -> None:
+    """Who sets the one setting easily forgets the other."""
+    for listened in ("localhost", "127.0.0.1", "::1"):
+        assert "listeners.host" in (advertised_address("h:1", listened, 1).doubt or "")
+    assert advertised_address("h:1", "10.0.0.7", 1).doubt is None
