@@ -74,8 +74,9 @@ class GroupCoordinator:
         self._rebalance = Rebalance(settings, self._timers, self, clock.now_ms)
         self.membership = Membership(self.groups, self._rebalance, clock.now_ms)
         self.offsets = OffsetCommits(
-            self.groups, self.membership, self.topic, settings, clock.now_ms, self.topic_id
-        )
+            self.groups, self.membership, self.topic, settings, clock.now_ms, self.topic_id,
+            loop.call_soon,
+        )  # fmt: skip
         self._has_begun = self._is_draining = False
         self._unavailable: dict[int, ErrorCode] = {}
         """Partitions that are not loaded, and what requests for their groups answer."""

@@ -8,6 +8,7 @@ what a deleted topic leaves behind here need not be gone before the name is used
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from broker.coordinator.committed_offsets import CommittedOffset, Place
@@ -32,6 +33,7 @@ DeletionDone: TypeAlias = Callable[[ErrorCode, frozenset[Place]], object]
 
 GROUP_ID_NOT_FOUND_FROM_VERSION: Final = 9
 """Of OffsetCommit; before, a group that is not there is a generation that is not."""
+DELETIONS_PER_TURN: Final = 500
 _E = ErrorCode
 
 
@@ -64,10 +66,13 @@ class OffsetCommits:
         settings: GroupsConfig,
         now_ms: Callable[[], int],
         topic_id: Callable[[str], bytes | None],
+        soon: Callable[[Callable[[], object]], object],
     ) -> None:
         """Args:
         topic_id: Returns the id of the topic that bears a name now, if one does.
+        soon: Calls something in a later turn of the event loop.
         """
+        self._soon = soon
         self._groups, self._membership, self._topic = groups, membership, topic
         self._settings, self._now_ms, self._topic_id = settings, now_ms, topic_id
 
@@ -159,14 +164,26 @@ class OffsetCommits:
         self._topic.append_all(group.group_id, records, written)
 
     def delete_group(self, group_id: str, done: Done) -> None:
-        """Delete a group that has no members, with its offsets."""
+        """Delete a group that has no members, with its offsets.
+
+        If they are many, in parts, a turn of the loop each: one who joins meanwhile keeps the rest.
+        """
         group = self._groups.get(group_id)
         if group is None:
             done(_E.GROUP_ID_NOT_FOUND)
         elif group.state is not GroupState.EMPTY:
             done(_E.NON_EMPTY_GROUP)
-        else:
+        elif group.offsets.count <= DELETIONS_PER_TURN:
             self._delete_group(group, done)
+        else:
+            part = [place for place, _ in islice(group.offsets.items(), DELETIONS_PER_TURN)]
+            self._remove(group, part, lambda error: self._delete_rest(group_id, error, done))
+
+    def _delete_rest(self, group_id: str, error: ErrorCode, done: Done) -> None:
+        if error:
+            done(error)
+        else:
+            self._soon(lambda: self.delete_group(group_id, done))
 
     def _delete_group(self, group: Group, done: Done) -> None:
         # From here on its name is free: what comes for it is written behind the tombstones.

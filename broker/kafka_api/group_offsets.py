@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.coordinator.committed_offsets import CommittedOffset, Place
@@ -44,6 +44,8 @@ TOPIC_IDS_FROM_VERSION: Final = 10
 SEVERAL_GROUPS_FROM_VERSION: Final = 8
 ERROR_OF_ALL_FROM_VERSION: Final = 2
 """OffsetFetch: from here on an error that all have stands beside the topics."""
+COMMITS_PER_TURN: Final = 400
+"""About 10 us each."""
 ENTRIES_PER_STEP: Final = 1_000
 NO_OFFSET: Final = -1
 
@@ -71,6 +73,22 @@ class _Left:
         return not self._count % ENTRIES_PER_STEP
 
 
+class _Part:
+    """Offsets that are committed together, and their answers."""
+
+    __slots__ = ("answers", "count", "offsets")
+
+    def __init__(self) -> None:
+        self.offsets: dict[Place, CommittedOffset] = {}
+        self.answers: list[OffsetCommitResponsePartition] = []
+        self.count = 0
+        """Of the partitions that were looked at."""
+
+    @property
+    def is_full(self) -> bool:
+        return self.count >= COMMITS_PER_TURN
+
+
 class GroupOffsetsHandler:
     """Hands offsets to and from the coordinator; one for all connections."""
 
@@ -95,24 +113,78 @@ class GroupOffsetsHandler:
     # --- OffsetCommit ---------------------------------------------------------------------------
 
     def offset_commit(self, request: OffsetCommitRequest, call: Call) -> Struct | PendingResponse:
-        """Handle an OffsetCommit: it is answered when its record is committed."""
-        taken: dict[Place, CommittedOffset] = {}
+        """Handle an OffsetCommit: it is answered when its records are committed.
+
+        A large one is carried out in parts, a turn of the loop each; whoever commits has to be of
+        the group at each of them.
+        """
         response = OffsetCommitResponse()
-        open_answers: list[OffsetCommitResponsePartition] = []
+        parts = self._parts(request, response, call)
+
+        def start(tell: Callable[[OffsetCommitResponse], None]) -> None:
+            left = 1
+
+            def ended() -> None:
+                nonlocal left
+                left -= 1
+                if not left:
+                    self._count_errors(response.topics, call)
+                    tell(response)
+
+            def carry_on() -> None:
+                nonlocal left
+                part = next(parts, None)
+                if part is None:
+                    ended()
+                    return
+                left += 1
+                self._commit(request, part, call, ended)
+                if part.is_full:
+                    self._server.loop.call_soon(carry_on)
+                else:
+                    ended()
+
+            carry_on()
+
+        return answer_when_told(call, start, is_ordered=True)
+
+    def _commit(
+        self, request: OffsetCommitRequest, part: _Part, call: Call, ended: Callable[[], None]
+    ) -> None:
+        def done(error: ErrorCode) -> None:
+            for answer in part.answers:
+                answer.error_code = error
+            ended()
+
+        error = self._coordinator.check(request.group_id)
+        if error or not part.offsets:
+            done(error)
+        else:
+            self._coordinator.offsets.commit(_committer(request, call), part.offsets, done)
+
+    def _parts(
+        self, request: OffsetCommitRequest, response: OffsetCommitResponse, call: Call
+    ) -> Iterator[_Part]:
+        """Yield what is to be committed; the response grows with it."""
         now_ms = int(self._server.clock.now_ms())
         retention_ms = request.retention_time_ms
         expires_ms = min(now_ms + retention_ms, INT64_MAX) if retention_ms >= 0 else -1
+        part = _Part()
         for topic in request.topics:
             asked = self._topic(topic.name, topic.topic_id, call)
             answered = OffsetCommitResponseTopic(topic.name, topic.topic_id)
             response.topics.append(answered)
             for partition in topic.partitions:
+                if part.is_full:
+                    yield part
+                    part = _Part()
                 answer = OffsetCommitResponsePartition(partition.partition_index)
                 answered.partitions.append(answer)
+                part.count += 1
                 answer.error_code = self._commit_error(asked, partition)
                 if not answer.error_code and asked.name is not None and asked.topic_id is not None:
-                    open_answers.append(answer)
-                    taken[asked.name, partition.partition_index] = CommittedOffset(
+                    part.answers.append(answer)
+                    part.offsets[asked.name, partition.partition_index] = CommittedOffset(
                         partition.committed_offset,
                         partition.committed_leader_epoch,
                         partition.committed_metadata or "",
@@ -120,21 +192,7 @@ class GroupOffsetsHandler:
                         expires_ms,
                         asked.topic_id,
                     )
-
-        def start(tell: Callable[[OffsetCommitResponse], None]) -> None:
-            def done(error: ErrorCode) -> None:
-                for answer in open_answers:
-                    answer.error_code = error
-                self._count_errors(response.topics, call)
-                tell(response)
-
-            error = self._coordinator.check(request.group_id)
-            if error or not taken:
-                done(error)
-                return
-            self._coordinator.offsets.commit(_committer(request, call), taken, done)
-
-        return answer_when_told(call, start, is_ordered=True)
+        yield part
 
     def _commit_error(self, asked: _Asked, partition: OffsetCommitRequestPartition) -> ErrorCode:
         if asked.name is None:
@@ -261,6 +319,8 @@ class GroupOffsetsHandler:
                 tell(response)
 
             error = self._coordinator.check(request.group_id)
+            if not request.group_id:
+                error = ErrorCode.INVALID_GROUP_ID
             if error:
                 done(error, frozenset())
                 return

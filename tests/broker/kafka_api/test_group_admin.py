@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from broker.coordinator.committed_offsets import CommittedOffset
+from broker.coordinator.offset_commits import DELETIONS_PER_TURN
 from protocol.error_codes import ErrorCode as E
 from protocol.kafka.group_admin import (
     DeleteGroupsRequest,
@@ -172,3 +174,35 @@ def test_given_a_deletion_under_way_when_its_name_is_used_again_then_the_new_gro
         assert deleting.response.results[0].error_code == E.NONE
         assert again.response.topics[0].partitions[0].error_code == E.NONE
         assert broker.committed(0) == [2]
+
+
+def test_given_a_group_with_many_offsets_when_deleted_then_all_of_them_in_parts(broker):
+    broker.commit({0: 1})
+    group = broker.kafka.coordinator.groups.get(GROUP)
+    for number in range(3 * DELETIONS_PER_TURN):
+        group.offsets.put(("logs", number), CommittedOffset(number, -1, "", 0))
+    before = len(broker.records())
+
+    sent = broker.ask(DeleteGroupsRequest([GROUP]), 2, settle=False)
+    waiting, listed = sent.is_waiting, len(broker.kafka.coordinator.groups)
+    broker.loop.settle()
+
+    assert (waiting, listed) == (True, 1)
+    assert [result.error_code for result in sent.response.results] == [E.NONE]
+    tombstones = broker.records()[before:]
+    assert {record.value for record in tombstones} == {None}
+    assert len({record.key for record in tombstones}) == 3 * DELETIONS_PER_TURN + 1
+    assert broker.listed() == {}
+
+
+def test_given_a_group_with_many_offsets_when_one_joins_within_its_deletion_then_not_empty(broker):
+    broker.commit({0: 1})
+    group = broker.kafka.coordinator.groups.get(GROUP)
+    for number in range(2 * DELETIONS_PER_TURN):
+        group.offsets.put(("logs", number), CommittedOffset(number, -1, "", 0))
+
+    sent = broker.ask(DeleteGroupsRequest([GROUP]), 2, settle=False)
+    broker.join(version=3)
+
+    assert [result.error_code for result in sent.response.results] == [E.NON_EMPTY_GROUP]
+    assert group.offsets.count == DELETIONS_PER_TURN

@@ -323,6 +323,14 @@ def test_given_no_group_when_offsets_are_deleted_then_not_found(broker):
     assert deleted(broker, 0) == (E.GROUP_ID_NOT_FOUND, [])
 
 
+def test_given_no_group_id_when_offsets_are_deleted_then_invalid(broker):
+    broker.commit({0: 7}, group="")
+
+    answer = broker.answer(OffsetDeleteRequest("", [OffsetDeleteRequestTopic("logs", [])]), 0)
+
+    assert answer.error_code == E.INVALID_GROUP_ID
+
+
 def test_given_consumers_when_offsets_of_what_they_read_are_deleted_then_subscribed(broker):
     broker.create_topic("other", 1)
     member = broker.member()
