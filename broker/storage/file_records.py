@@ -272,17 +272,23 @@ class FileRecords:
         """
         return FileSlice(self, position, size).write_to(sink, mapped=mapped)
 
-    def mapping(self) -> memoryview:
+    def mapping(self, lent_bytes: int) -> memoryview:
         """Return what is mapped of the file, from its first byte on; for the kernel's eyes only.
+
+        Args:
+            lent_bytes: About how much of it is going to be sent.
 
         Raises:
             StorageError: the file cannot be opened.
         """
         whole = self if self._whole is None else self._whole
+        mapped_files = self.handles.mapped_files
         with storage_errors("map", whole._path):
-            return self.handles.mapped_files.mapping(
+            mapping = mapped_files.mapping(
                 whole, whole.size_bytes, whole.file, is_sealed=whole.is_sealed
             )
+        mapped_files.lend(whole, lent_bytes)
+        return mapping
 
     def check_holds(self, end: int) -> None:
         """Raise StorageError unless the set, and the file as it is now, reach to `end`."""

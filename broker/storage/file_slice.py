@@ -49,7 +49,7 @@ class FileSlice(msgspec.Struct, frozen=True):
             return [records.read_exactly(position, size)]
         records.check_holds(position + size)
         start = records.start + position
-        mapping = records.mapping()
+        mapping = records.mapping(size)
         if start + size <= len(mapping):
             return [mapping[start : start + size]]
         if start >= len(mapping):

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage.file_handles import RELAX_PART, FileHandles
-from broker.storage.mapped_files import MAPPING_STEP_BYTES, MappedFiles
-from broker.storage.os_disk import OsDisk
 from tests.support.fake_disk import FakeDisk
 
 
@@ -289,60 +287,3 @@ def test_given_any_steps_when_done_then_pinned_stay_open_and_the_rest_is_bounded
 
         assert all(file.read(1, 0) == b"" for _, file in pinned)  # type: ignore[attr-defined]
         assert disk.open_files == handles.open_files <= max(3, len(in_use) + 1)
-
-
-# --- mapped files -----------------------------------------------------------------------------
-
-
-def test_given_a_growing_file_when_mapped_then_only_whole_steps_are(tmp_path: Path) -> None:
-    file = OsDisk().open(tmp_path / "a", create=True)
-    file.truncate(2 * MAPPING_STEP_BYTES + 5)
-    mapped_files = MappedFiles(4)
-
-    def mapped_bytes(size_bytes: int) -> int:
-        return len(mapped_files.mapping("key", size_bytes, lambda: file, is_sealed=False))
-
-    sizes = [mapped_bytes(size) for size in (5, MAPPING_STEP_BYTES, 2 * MAPPING_STEP_BYTES + 5)]
-
-    assert sizes == [0, MAPPING_STEP_BYTES, 2 * MAPPING_STEP_BYTES]
-
-
-def test_given_a_sealed_file_when_mapped_twice_then_it_is_mapped_whole_and_once(
-    tmp_path: Path,
-) -> None:
-    file = OsDisk().open(tmp_path / "a", create=True)
-    file.write([b"abcdef"], 0)
-    mapped_files = MappedFiles(4)
-
-    first = mapped_files.mapping("key", 6, lambda: file, is_sealed=True)
-    file.close()
-    second = mapped_files.mapping("key", 6, lambda: file, is_sealed=True)
-
-    assert bytes(first) == b"abcdef"
-    assert second is first
-
-
-def test_given_many_files_when_mapped_then_few_stay_and_views_outlive_them(tmp_path: Path) -> None:
-    disk = OsDisk()
-    mapped_files = MappedFiles(2)
-    views = []
-    for number in range(6):
-        file = disk.open(tmp_path / str(number), create=True)
-        file.write([b"%d" % number * 3], 0)
-        mapping = mapped_files.mapping(number, 3, lambda file=file: file, is_sealed=True)  # type: ignore[misc]
-        views.append(mapping[1:])
-        del mapping
-        file.close()
-
-    mapped_files.forget(5)
-
-    assert len(mapped_files) == 1
-    assert [bytes(view) for view in views] == [b"%d" % number * 2 for number in range(6)]
-
-
-def test_given_no_mappings_allowed_when_mapped_then_the_answer_is_empty() -> None:
-    file = FakeDisk().open(path(0), create=True)
-
-    mapping = MappedFiles(0).mapping("key", 100, lambda: file, is_sealed=True)
-
-    assert len(mapping) == 0
