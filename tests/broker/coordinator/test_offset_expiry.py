@@ -8,8 +8,10 @@ import pytest
 
 from broker.coordinator.committed_offsets import CommittedOffset
 from broker.coordinator.group import Group, GroupState
-from broker.coordinator.offset_expiry import expired_places
+from broker.coordinator.group_coordinator import _Breaks
+from broker.coordinator.offset_expiry import expired_places, stranger_places
 from protocol.kafka.consumer_protocol import TOPICS_MAX, subscribed_topics
+from protocol.kafka.group_admin import DeleteGroupsRequest
 from protocol.kafka.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -103,6 +105,15 @@ def test_given_another_topic_of_the_name_when_looked_at_then_offsets_of_the_old_
     assert expired(group, 1_000) == {"logs"}
 
 
+def test_given_offsets_of_another_topic_when_looked_for_then_but_for_what_is_committed_anew():
+    group = group_with()
+
+    assert stranger_places(group, "logs", NO_UUID) == []
+    assert stranger_places(group, "logs", None) == [("logs", 0)]
+    group.offsets.begin(("logs", 0))
+    assert stranger_places(group, "logs", None) == []
+
+
 def test_given_an_expiry_that_the_client_chose_when_it_comes_then_it_counts():
     group = Group(GROUP)
     group.offsets.put(("logs", 0), CommittedOffset(5, -1, "", 1_000, 1_010))
@@ -152,6 +163,44 @@ def test_given_a_group_with_members_when_retention_has_passed_then_its_offsets_s
             broker.heartbeat(member, 1)
 
         assert broker.committed(0) == [7]
+
+
+def test_given_a_group_that_was_deleted_when_it_is_looked_at_later_then_its_name_is_anothers():
+    """Who goes through the groups takes breaks, and may come back to one that is gone."""
+    with GroupBroker() as broker:
+        broker.create_topic("logs", 1)
+        broker.commit({0: 7})
+        old = broker.kafka.coordinator.groups.get(GROUP)
+        broker.answer(DeleteGroupsRequest([GROUP]))
+        broker.commit({0: 8})
+        before = len(broker.records())
+        broker.loop.run(broker.manager.delete_topic("logs"))
+        broker.loop.settle()
+        written = len(broker.records()) - before
+
+        assert broker.kafka.coordinator.offsets.forget_strangers(old, "logs") == 1
+        broker.loop.settle()
+        assert (written, len(broker.records()) - before) == (1, 1)
+
+
+def test_given_a_rebalance_when_it_ends_while_a_group_is_looked_at_then_what_is_read_is_not_known():
+    with GroupBroker(settings={"groups.offsets_retention_ms": 1}) as broker:
+        broker.create_topic("other", 1)
+        broker.member()
+        coordinator = broker.kafka.coordinator
+        group = coordinator.groups.get(GROUP)
+        other_id = coordinator.topic_id("other")
+        group.offsets.put(("other", 0), CommittedOffset(5, -1, "", 0, topic_id=other_id))
+
+        def expired(ends: bool) -> int:
+            looking = coordinator._expire_group(group, _Breaks())
+            looking.send(None)  # it takes a break
+            group.generation += ends
+            with pytest.raises(StopIteration) as stopped:
+                looking.send(None)
+            return stopped.value.value
+
+        assert [expired(ends=True), expired(ends=False)] == [0, 1]
 
 
 def test_given_a_retention_in_a_commit_when_it_is_over_then_the_offset_is_gone():

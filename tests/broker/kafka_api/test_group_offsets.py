@@ -348,16 +348,3 @@ def test_given_members_of_another_kind_when_offsets_are_deleted_then_not_empty(b
     broker.member(protocol_type="connect")
 
     assert deleted(broker, 0) == (E.NON_EMPTY_GROUP, [])
-
-
-def test_given_a_topic_when_it_is_deleted_then_its_offsets_are_too(broker):
-    broker.create_topic("other", 1)
-    broker.commit({0: 7, 1: 8})
-    broker.commit({0: 9}, topic="other")
-
-    broker.loop.run(broker.manager.delete_topic("logs"))
-    broker.create_topic("logs", 3)
-
-    assert broker.committed(0, 1) == [-1, -1]
-    assert broker.committed(0, topic="other") == [9]
-    assert [record.value for record in broker.records()[-2:]] == [None, None]
