@@ -71,8 +71,6 @@ class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The share of not yet compacted bytes from which a log is compacted."""
     min_compaction_lag_ms: Annotated[int, duration(ge=0)] = _LOG.min_compaction_lag_ms
     """The shortest time a record stays uncompacted."""
-    preallocate: bool = _LOG.preallocate
-    """Whether a new segment file is given its full size at once."""
     retention_bytes: Annotated[int, size(ge=-1)] = _LOG.retention_bytes
     """Of each partition this many bytes are kept, and the oldest segments beyond them deleted;
     -1 keeps everything."""

@@ -73,7 +73,8 @@ _TABLE: Final = (
     ),
     KafkaSetting(
         "compression.type", _T.STRING, "compression.type",
-        "How batches that the broker itself builds are compressed; producer: as they came.",
+        "How batches that the broker itself builds (of formats 0 and 1) are compressed; producer: "
+        "as they came. Unlike in Kafka, a Kafka client's batches are kept as it compressed them.",
     ),
     KafkaSetting(
         "compression.zstd.level", _T.INT, "compression.zstd.level",
@@ -170,7 +171,7 @@ _TABLE: Final = (
     ),
     KafkaSetting(
         "preallocate", _T.BOOLEAN, "log.preallocate",
-        "Whether a new segment file is given its full size at once.",
+        "Whether a new segment file is given its full size at once; here it grows.", "false",
     ),
     KafkaSetting(
         "remote.log.copy.disable", _T.BOOLEAN, "", "There is no remote storage.", "false",

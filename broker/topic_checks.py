@@ -68,5 +68,6 @@ def _check_not_mistakable(store: TopicStore, name: str) -> None:
     other = store.names.mistakable(name)
     if other is not None and not is_internal(name):  # what is the broker's own, it must have
         raise InvalidTopicError(
-            f"topic {name} would be mistaken for topic {other}: . and _ are one in metrics' names"
+            f"topic {name} would be mistaken for topic {other}: names must differ in more than "
+            "'.' and '_', which the names of metrics cannot tell apart"
         )

@@ -124,7 +124,10 @@ class ConfigChangesHandler:
                 `PartitionManager.alter_topic`.
         """
         if result.resource_type == ResourceType.BROKER:
-            text = "the broker's settings are read-only here: change its configuration"
+            text = (
+                "the broker's settings are read-only here: they are set in its configuration file, "
+                "by TIDELOG__... in its environment or by --set"
+            )
             raise InvalidRequestError(text)
         if result.resource_type != ResourceType.TOPIC:
             raise unsupported(result.resource_type)

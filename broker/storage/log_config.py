@@ -74,7 +74,6 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     message_timestamp_type: MessageTimestampType = MessageTimestampType.CREATE_TIME
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
-    preallocate: bool = False
     retention_bytes: int = -1
     """Per partition; -1 keeps everything."""
     retention_ms: int = 7 * DAY_MS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from broker.config import Config
@@ -54,6 +55,17 @@ def test_given_a_setting_without_effect_when_it_has_a_default_then_that_is_a_leg
         if setting.default is not None:
             assert not setting.has_effect, name
             parse_value(name, setting.default)
+
+
+def test_given_a_setting_with_an_effect_when_the_code_is_searched_then_something_reads_it():
+    about_settings = {"log_config.py", "config_topics.py", "topic_settings.py", "kafka_settings.py"}
+    read: set[str] = set()
+    for path in (ROOT / "broker").rglob("*.py"):
+        if path.name not in about_settings:
+            read |= set(re.findall(r"config\.(\w+)", path.read_text()))
+
+    assert "roll_ms" in read  # what segment_ms is read by
+    assert set(LogConfig.__struct_fields__) - {"segment_ms"} <= read
 
 
 def test_given_every_name_of_a_broker_when_looked_up_then_it_is_a_key_of_ours():

@@ -86,7 +86,6 @@ def test_given_settings_when_applied_then_only_their_fields_differ_from_the_defa
         cleanup_policy=CleanupPolicy.DELETE_COMPACT,
         flush_policy=FlushPolicy.INTERVAL,
         message_timestamp_type=MessageTimestampType.LOG_APPEND_TIME,
-        preallocate=True,
         retention_ms=60_000,
     )
 
@@ -195,7 +194,6 @@ def test_given_contradicting_lags_when_applied_then_they_are_refused():
         flush_ms=st.integers(0, 2**63 - 1),
         message_timestamp_type=st.sampled_from(MessageTimestampType),
         min_cleanable_dirty_ratio=st.floats(0, 1),
-        preallocate=st.booleans(),
         retention_bytes=st.integers(-1, 2**63 - 1),
     )
 )
