@@ -216,7 +216,8 @@ TEXTS: Final[dict[ErrorCode, str]] = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is still loading.",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.NOT_COORDINATOR: "This broker does not coordinate that group or transaction.",
-    ErrorCode.INVALID_TOPIC: "The topic name is not legal, or names an internal topic.",
+    ErrorCode.INVALID_TOPIC: "The topic name is not legal, is an internal topic's, or differs from "
+    "another topic's only in '.' and '_'.",
     ErrorCode.RECORD_LIST_TOO_LARGE: "The record batch is larger than the topic's segment.bytes.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync.",
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "The records were written to fewer replicas than required.",
