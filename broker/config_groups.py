@@ -31,7 +31,7 @@ class GroupsConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Members of one group; further ones are refused with GROUP_MAX_SIZE_REACHED (81)."""
     group_metadata_bytes_max: Annotated[int, size(ge=1_024, le=INT32_MAX)] = 16 * MIB
     """What the members of one group may have the broker keep: subscriptions and assignments.
-    Beyond it, members are refused as in a group that is full."""
+    Beyond it, either is refused as in a group that is full."""
     kept_bytes_max: Annotated[int, size(ge=MIB)] = 512 * MIB
     """Memory for all groups together: their members, what those have sent, and the offsets that
     were committed, about 450 bytes each. Beyond it, members are refused with GROUP_MAX_SIZE_REACHED

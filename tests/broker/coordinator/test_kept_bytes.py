@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from broker.config_groups import GroupsConfig
 from broker.coordinator.committed_offsets import CommittedOffset
 from broker.coordinator.group import Group
 from broker.coordinator.groups import Groups
@@ -14,7 +15,7 @@ from broker.coordinator.kept_bytes import (
     KeptBytes,
     text_bytes,
 )
-from broker.coordinator.timers import CANCELLED_MIN, Timer, Timers
+from broker.coordinator.timers import CANCELLED_MIN, FIRED_PER_TURN, Timer, Timers
 from protocol.error_codes import ErrorCode as E
 from protocol.kafka.group_admin import DescribeGroupsRequest
 from protocol.kafka.group_offsets import (
@@ -118,6 +119,18 @@ def test_given_no_room_when_a_leader_assigns_more_then_refused():
     assert machine.store.saved[-1][2] == {joined.member_id: bytes(100)}
 
 
+def test_given_no_room_in_all_groups_when_a_leader_assigns_then_refused():
+    machine = GroupMachine()
+    joined = machine.join_new()
+    kept = machine.groups.kept
+    kept.add(int(GroupsConfig().kept_bytes_max) - kept.bytes - 99)
+
+    refused = machine.sync(joined.member_id, 1, {joined.member_id: bytes(100)})
+
+    assert refused.error == E.GROUP_MAX_SIZE_REACHED
+    assert machine.store.saved == []
+
+
 def test_given_a_static_member_in_a_full_group_when_it_is_replaced_then_what_it_said_is_replaced():
     machine = GroupMachine(group_metadata_bytes_max=1_024)
     first = machine.join(instance="one", protocols={"range": bytes(600)})
@@ -215,10 +228,25 @@ def test_given_timers_when_some_are_cancelled_then_the_others_fire_in_their_orde
             alive.pop(each).cancel()
 
     now[0] = 1.0
-    timers.fire()
+    while timers.next_s is not None:
+        timers.fire()
 
     assert fired == sorted(alive, key=lambda number: (number % 97, number))
-    assert (len(timers), timers.next_s) == (0, None)
+    assert (len(timers), timers._cancelled, timers.next_s) == (0, 0, None)
+
+
+def test_given_many_timers_when_due_at_once_then_fired_in_turns_in_their_order():
+    timers, fired = Timers(lambda: 0.0), []
+    for number in range(2 * FIRED_PER_TURN + 1):
+        timers.after(0, lambda number=number: fired.append(number))
+
+    turns = []
+    while timers.next_s is not None:
+        timers.fire()
+        turns.append(len(fired))
+
+    assert turns == [FIRED_PER_TURN, 2 * FIRED_PER_TURN, 2 * FIRED_PER_TURN + 1]
+    assert fired == sorted(fired)
 
 
 def test_given_a_member_that_joins_again_and_again_when_its_timeouts_are_long_then_few_are_kept():
