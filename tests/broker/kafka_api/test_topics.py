@@ -140,7 +140,7 @@ ASSIGNMENT = ErrorCode.INVALID_REPLICA_ASSIGNMENT
         (topic(partitions=-2), ErrorCode.INVALID_PARTITIONS, "-2"),
         (topic(partitions=1_001), ErrorCode.INVALID_PARTITIONS, "1 to 1000"),
         (topic(factor=0), ErrorCode.INVALID_REPLICATION_FACTOR, "one broker"),
-        (topic(factor=3), ErrorCode.INVALID_REPLICATION_FACTOR, "one broker"),
+        (topic(factor=2), ErrorCode.INVALID_REPLICATION_FACTOR, "one broker"),
         (topic(factor=-2), ErrorCode.INVALID_REPLICATION_FACTOR, "one broker"),
         (topic(partitions=2, factor=-1, assignments={0: [1]}), ErrorCode.INVALID_REQUEST, "-1"),
         (topic(partitions=-1, factor=1, assignments={0: [1]}), ErrorCode.INVALID_REQUEST, "-1"),
