@@ -104,7 +104,6 @@ class _Fetch(WaitingFetch):
                 error = problem.code
         if error or name is None:
             self._refused[len(self._asked)] = error
-            self._max_wait_ms = 0
             name = b""  # there is no such topic, so what is found there takes no room
         self._asked.append(asked)
         max_bytes = max(asked.partition_max_bytes, 1)

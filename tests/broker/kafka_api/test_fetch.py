@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.kafka_api.fetch import ENTRY_OVERHEAD_BYTES
 from protocol.error_codes import ErrorCode
 from protocol.kafka.fetch import FetchPartition, FetchRequest
 from protocol.record_batch import iterate_batches
@@ -166,6 +167,16 @@ def test_given_batches_that_do_not_fit_when_polled_then_their_bytes_are_not_wait
 
         assert sizes(found) == [small, 0]
         assert small < 1_000 < small + large
+
+
+def test_given_a_bound_of_the_broker_when_fetched_then_the_answer_is_no_larger():
+    with KafkaBroker(settings={"limits.fetch_response_bytes_max": 1_024}) as broker:
+        first, _ = filled(broker, 100, 100, batches=20)
+
+        found = fetched(broker, asked(0), asked(1), max_bytes=MANY, min_bytes=MANY, max_wait_ms=9)
+
+        assert sum(sizes(found)) == 1_024 - 2 * ENTRY_OVERHEAD_BYTES
+        assert first * 20 > 1_024
 
 
 def test_given_several_batches_when_the_bound_cuts_one_then_those_before_are_whole():
