@@ -117,7 +117,7 @@ def search(
     unpack = PREFIX.unpack_from
     while end - position >= LOG_OVERHEAD_BYTES:
         if position > last_readable:
-            window, window_position = read(WINDOW_BYTES, position), position
+            window, window_position = read(min(WINDOW_BYTES, end - position), position), position
             if len(window) < LOG_OVERHEAD_BYTES:
                 return None  # the file has become shorter
             if len(window) < PREFIX_BYTES:  # the smallest entry has one byte less

@@ -47,13 +47,13 @@ class FileSlice(msgspec.Struct, frozen=True):
             return []
         if not mapped:
             return [records.read_exactly(position, size)]
-        records.check_holds(position + size)
         start = records.start + position
         mapping = records.mapping(size)
-        if start + size <= len(mapping):
-            return [mapping[start : start + size]]
         if start >= len(mapping):
             return [records.read_exactly(position, size)]
+        records.check_holds(position + size)  # or the kernel would stop in the middle of an answer
+        if start + size <= len(mapping):
+            return [mapping[start : start + size]]
         mapped_bytes = len(mapping) - start
         rest = records.read_exactly(position + mapped_bytes, size - mapped_bytes)
         return [mapping[start:], rest]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from broker.steps import Steps, run_to_end
 from broker.storage.damage import Damage, DamageFoundError
+from broker.storage.file_slice import FileSlice
 from broker.storage.offset_metadata import FetchData, LogOffsetMetadata
 from broker.storage.segment_check import BytesUncheckedError
 from protocol.errors import CorruptMessageError, OffsetOutOfRangeError, StorageError
 
 if TYPE_CHECKING:
-    from broker.storage.file_slice import FileSlice
     from broker.storage.partition_log import PartitionLog
     from broker.storage.segment import LogSegment
     from broker.storage.segments import Segments
@@ -37,10 +37,12 @@ class ReadLimit(enum.Enum):
 class LogReader:
     """The reading side of a PartitionLog."""
 
-    __slots__ = ("_log",)
+    __slots__ = ("_log", "_read_up_to")
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
+        self._read_up_to: LogOffsetMetadata | None = None
+        """Where the last read that met its limit ended: a reader that follows begins there next."""
 
     def read(
         self, offset: int, max_bytes: int, limit: ReadLimit, *, min_one: bool, at_once: bool
@@ -72,13 +74,41 @@ class LogReader:
         end = self._end(limit)
         end_offset = end.message_offset
         if offset >= end_offset:
+            self._read_up_to = end
             return FetchData(self._metadata_at_end(offset, end), (), 0)
+        following = self._read_on(offset, max_bytes, end)
+        if following is not None:
+            return following
         while True:
             try:
                 return self._read_segments(offset, max_bytes, end, min_one, at_once)
             except DamageFoundError as error:
                 if not log.add_damage(error.damage):
                     raise
+
+    def _read_on(self, offset: int, max_bytes: int, end: LogOffsetMetadata) -> FetchData | None:
+        """Return all from where a read ended before, without looking for it; None if not there.
+
+        What is neither in the active segment, nor sound for sure, is looked for.
+        """
+        begin, active = self._read_up_to, self._log.active
+        if (
+            begin is None
+            or begin.message_offset != offset
+            or not begin.segment_base_offset == end.segment_base_offset == active.base_offset
+            or not 0 < (size_bytes := end.position - begin.position) <= max_bytes
+            or active.wounds
+            or active.check.unchecked is not None
+        ):
+            return None
+        self._read_up_to = end
+        return FetchData(
+            begin, (FileSlice(active.records, begin.position, size_bytes),), size_bytes
+        )
+
+    def forget_end(self) -> None:
+        """Look the next offset up, whatever it is: the log was cut."""
+        self._read_up_to = None
 
     def _read_segments(
         self, offset: int, max_bytes: int, end: LogOffsetMetadata, min_one: bool, at_once: bool

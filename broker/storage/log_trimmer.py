@@ -260,6 +260,7 @@ class LogTrimmer:
         log.log_end_offset = end
         log.unflushed.recount(active)
         log.watermark.forget_metadata()
+        log.reader.forget_end()
         if log.watermark.offset > end:
             log.watermark.move_to(end)
         log.watermark.update_last_stable()
