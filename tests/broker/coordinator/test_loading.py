@@ -1,9 +1,8 @@
-"""Groups and offsets after a stop, after kill -9, after a power cut, and from Kafka's own log."""
+"""Loading groups: what is asked for meanwhile, damage, transactions, Kafka's own log."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from random import Random
 from uuid import uuid4
 
 import msgspec
@@ -25,103 +24,14 @@ from protocol.stored.group_records import (
     encode_offset_commit,
     encode_offset_key,
 )
-from tests.support.fake_disk import FakeDisk
 from tests.support.group_broker import GROUP, GroupBroker
+from tests.support.group_restarts import Machine, end
 from tests.support.native_broker import CLOCK_START_MS
-
-
-class Machine:
-    """A disk and a registry that outlive brokers."""
-
-    def __init__(self, tmp_path: Path) -> None:
-        self.disk, self._registry = FakeDisk(), tmp_path / "registry.sqlite"
-
-    def broker(self, **options) -> GroupBroker:
-        broker = GroupBroker(disk=self.disk, registry=self._registry, **options)
-        broker.open()
-        return broker
-
-    def loaded(self, **options) -> GroupBroker:
-        broker = self.broker(**options)
-        broker.kafka.coordinator.begin()
-        broker.loop.settle()
-        return broker
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
-
-
-def end(broker: GroupBroker, how: str, seed: int = 0) -> None:
-    """Stop it, kill it, or cut the power."""
-    if how == "stop":
-        broker.close()
-        return
-    broker.kill()
-    if how == "power cut":
-        broker.disk.crash(Random(seed))
-    else:
-        broker.disk.kill()
-
-
-ENDS = pytest.mark.parametrize("how", ["stop", "kill", "power cut"])
-
-
-@ENDS
-@pytest.mark.parametrize("seed", range(3))
-def test_given_answered_commits_when_it_ends_anyhow_then_they_are_there(machine, how, seed):
-    broker = machine.broker()
-    broker.create_topic("logs", 3)
-    for offset in range(5):
-        broker.commit({0: offset, 1: 10 * offset}, metadata=f"at {offset}")
-    broker.commit({2: 99}, group="other")
-    end(broker, how, seed)
-
-    again = machine.loaded()
-
-    assert again.committed(0, 1, 2) == [4, 40, -1]
-    assert again.committed(2, group="other") == [99]
-    assert again.listed() == {GROUP: "Empty", "other": "Empty"}
-    again.close()
-
-
-@ENDS
-def test_given_a_stable_group_when_it_ends_anyhow_then_its_members_go_on(machine, how):
-    broker = machine.broker()
-    broker.create_topic("logs", 1)
-    member = broker.member()
-    end(broker, how)
-
-    again = machine.loaded()
-    beat = again.heartbeat(member, 1)
-    synced = again.sync(member, 1).response
-    committed = again.commit_errors({0: 3}, member_id=member, generation_id_or_member_epoch=1)
-    (described,) = again.described().members
-
-    assert (beat, synced.error_code, synced.assignment) == (E.NONE, E.NONE, b"mine")
-    assert committed == [E.NONE]
-    assert (described.client_id, described.client_host) == ("tests", "/203.0.113.9")
-    again.loop.advance(10_010)
-    assert again.described().group_state == "Empty"
-    again.close()
-
-
-@ENDS
-def test_given_deletions_when_it_ends_anyhow_then_nothing_comes_back(machine, how):
-    broker = machine.broker()
-    broker.create_topic("logs", 1)
-    member = broker.member()
-    broker.leave(member)
-    broker.commit({0: 3})
-    broker.answer(DeleteGroupsRequest([GROUP]))
-    end(broker, how)
-
-    again = machine.loaded()
-
-    assert again.listed() == {}
-    assert again.committed(0) == [-1]
-    again.close()
 
 
 def test_given_a_group_whose_members_left_when_loaded_then_it_is_empty_in_its_generation(machine):
@@ -218,33 +128,6 @@ def test_given_many_records_when_loaded_then_in_steps_and_the_last_of_each_key(m
 
 
 # --- topics that were deleted ---------------------------------------------------------------------
-
-
-@ENDS
-def test_given_a_deleted_topic_whose_tombstones_are_lost_when_made_again_then_no_old_offsets(
-    machine, how
-):
-    """The broker ends between the deletion of a topic and the tombstones of its offsets."""
-    broker = machine.broker()
-    broker.create_topic("logs", 1)
-    broker.create_topic("other", 1)
-    member = broker.member()
-    broker.commit({0: 7}, member_id=member, generation_id_or_member_epoch=1)
-    broker.commit({0: 8}, topic="other", member_id=member, generation_id_or_member_epoch=1)
-    broker.manager.on_topic_deleted = lambda name: None
-    broker.loop.run(broker.manager.delete_topic("logs"))
-    broker.create_topic("logs", 1)
-    end(broker, how)
-
-    again = machine.loaded()
-
-    assert again.committed(0) == [-1]
-    assert again.committed(0, topic="other") == [8]
-    assert again.records()[-1].value is None  # nor is it read again at the next start
-    by = {"member_id": member, "generation_id_or_member_epoch": 1}
-    assert again.commit_errors({0: 1}, **by) == [E.NONE]
-    assert again.committed(0) == [1]
-    again.close()
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
