@@ -151,3 +151,21 @@ def test_given_uncommitted_records_when_fetched_then_they_are_not_there_yet():
         (found,) = answered(sent.response)
         assert (found.high_watermark, len(found.records) > 0) == (1, True)
         assert (beyond.error_code, beyond.high_watermark) == (0, 0)
+
+
+def test_given_a_poll_that_has_enough_when_its_turn_comes_later_then_it_looks_again(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    with KafkaBroker() as broker:
+        broker.create_topic("logs", settings=OS)
+        sent = waiting(broker, asked(0))
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.connection, "response_completed", lambda: None)
+            broker.produce("logs", batch(b"a"))
+        broker.partition("logs").log.advance_log_start(1)
+
+        broker.connection.response_completed()
+        broker.loop.settle()
+
+        (found,) = answered(sent.response)
+        assert found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
