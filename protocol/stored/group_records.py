@@ -23,9 +23,9 @@ is a tombstone. A string is `length i16, UTF-8`, null is length -1; bytes are `l
       4   the same with compact strings, arrays and tagged fields
 
 Written are keys 1 and 2; groups as version 3, which every Kafka from 2.3 on reads; and offsets as
-Kafka 4.3 does: as version 4 with the topic's id (read from 3.5 on), as 3 where the id is not known,
-and as 1 where the client says when they expire. Keys from 3 on are of other kinds of groups, and
-are not for us. Source: the schemas of Kafka's `group-coordinator` module.
+Kafka 4.3 does: as version 4 with the topic's id (read since KIP-915, by 3.5), as 3 where the id is
+not known, and as 1 where the client says when they expire. Keys from 3 on are of other kinds of
+groups, and are not for us. Source: the schemas of Kafka's `group-coordinator` module.
 """
 
 from __future__ import annotations

@@ -41,12 +41,15 @@ def counted_anew(group: Group) -> int:
 
 
 def test_given_members_that_come_and_go_when_counted_then_what_is_kept_is_exact():
-    random, machine, ids = Random(3), GroupMachine(), [""]
+    random, machine, ids, replaced = Random(3), GroupMachine(), [""], 0
     for step in range(600):
-        member_id, instance = random.choice(ids), random.choice([None, None, "one", "two"])
+        member_id = random.choice(["", random.choice(ids)])
+        instance = random.choice([None, None, "one", "two"])
         protocols = {"range": bytes(random.randrange(50))}
         choice = random.randrange(4)
         if choice < 2:
+            group = machine.groups.get(GROUP)
+            replaced += not member_id and group is not None and instance in group.static_members
             joined = machine.join(
                 member_id, instance=instance, protocols=protocols, version=random.choice([0, 9])
             )
@@ -64,6 +67,7 @@ def test_given_members_that_come_and_go_when_counted_then_what_is_kept_is_exact(
             assert machine.group.kept.bytes == counted_anew(machine.group), step
         assert machine.groups.kept.bytes == sum(each.kept.bytes for each in machine.groups)
     assert len(ids) > 100
+    assert replaced > 10
 
 
 def test_given_a_group_that_is_removed_when_counted_then_it_is_no_part_of_the_whole():
@@ -162,6 +166,9 @@ def test_given_no_room_in_all_groups_when_offsets_are_committed_then_only_what_d
         assert broker.commit_errors({0: 2}, metadata="x" * 101) == [E.INVALID_COMMIT_OFFSET_SIZE]
         assert broker.commit_errors({0: 3}, metadata="y" * 100) == [E.NONE]
         assert broker.commit_errors({0: 4}, group="new") == [E.POLICY_VIOLATION]
+        kept.add(-GROUP_BYTES - 1_000)
+        too_large = broker.commit_errors({0: 4}, group="new", metadata="x" * 4_000)
+        assert too_large == [E.INVALID_COMMIT_OFFSET_SIZE]
         assert broker.committed(0, 1) == [3, -1]
         assert broker.listed() == {GROUP: "Empty"}
 
@@ -186,6 +193,18 @@ def test_given_offsets_with_texts_when_asked_for_again_and_again_then_the_answer
         assert broker.answer(old, 7).error_code == E.INVALID_REQUEST
         (topic,) = broker.answer(old, 1).topics
         assert {each.error_code for each in topic.partitions} == {E.INVALID_REQUEST}
+
+
+def test_given_many_groups_when_their_offsets_are_asked_for_then_others_have_their_turn():
+    with GroupBroker() as broker:
+        groups = [OffsetFetchRequestGroup(f"none-{number}", topics=[]) for number in range(1_001)]
+
+        sent = broker.ask(OffsetFetchRequest(groups=groups), 9, settle=False)
+        waiting = sent.is_waiting
+        broker.loop.settle()
+
+        assert waiting
+        assert len(sent.response.groups) == 1_001
 
 
 def test_given_groups_when_described_again_and_again_then_once_and_the_answer_is_bounded():
