@@ -156,6 +156,8 @@ def test_given_a_cleanup_policy_when_checked_then_its_order_stays_for_who_compar
         ("preallocate", "yes", "true or false"),
         ("remote.storage.enable", "true", "no remote storage"),
         ("min.insync.replicas", "0", "from 1"),
+        ("message.format.version", "é" * 20_000, "at most 32767 bytes"),
+        ("retention.ms", " " * 32_767 + "5", "at most 32767 bytes"),
     ],
 )
 def test_given_a_bad_setting_when_checked_then_the_reason_is_named(name, text, reason):
