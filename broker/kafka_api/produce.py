@@ -1,4 +1,8 @@
-"""ProduceHandler: Produce."""
+"""ProduceHandler: Produce.
+
+The way of nearly every request is plain records for one partition that exists: they are appended
+and answered without anything in between. All else is for `ProduceEntries`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.kafka_api.call import Call
-from broker.network.answers import Answer, Parts
+from broker.network.answers import Answer, Parts, PendingResponse
 from broker.requests.produce_entries import RECORD_BATCH, Entry, Outcome, ProduceEntries, Request
 from protocol.compression import Codec
 from protocol.error_codes import ErrorCode
+from protocol.errors import StorageError
 from protocol.kafka.produce import (
+    ACKS_ALL,
+    ACKS_NONE,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -38,10 +45,16 @@ class ProduceHandler:
 
     def __init__(self, server: KafkaApi) -> None:
         self._entries = ProduceEntries(server)
+        self._partitions = server.manager.writable_partitions_by_topic
         self._names_by_id = server.manager.topic_names_by_id
 
     def produce(self, request: ProduceRequest, call: Call) -> Answer:
         """Handle a Produce: each partition has its own error."""
+        topics = request.topic_data
+        if len(topics) == 1 and len(topics[0].partition_data) == 1:
+            outcome = self._append_plain(request, call.version)
+            if outcome is not None:
+                return self._acknowledge(outcome, request, call)
         outcomes: list[Outcome | None] = []
         """Of each partition; None where the entries have it."""
         entries: list[Entry] = []
@@ -54,15 +67,66 @@ class ProduceHandler:
                     assert name is not None
                     records = b"" if data.records is None else data.records
                     entries.append(Entry(name, data.index, RECORD_BATCH, records))  # type: ignore[arg-type]
-        encode = partial(self._encode, request, call, outcomes)
-        return self._entries.append(
-            entries,
-            Request(
-                request.acks, request.timeout_ms, encode, call.connection, call.metrics,
-                call.started_s, may_create_topics=False,
-                refused=[each for each in outcomes if each is not None],
-            ),
+        return self._entries.append(entries, self._shared(request, call, outcomes))
+
+    def _shared(
+        self, request: ProduceRequest, call: Call, outcomes: Sequence[Outcome | None]
+    ) -> Request:
+        """Return what the entries of a request have in common.
+
+        Args:
+            outcomes: Of each partition; None for those that are made an entry.
+        """
+        return Request(
+            request.acks, request.timeout_ms, partial(self._encode, request, call, outcomes),
+            call.connection, call.metrics, call.started_s, may_create_topics=False,
+            refused=[each for each in outcomes if each is not None],
         )  # fmt: skip
+
+    def _append_plain(self, request: ProduceRequest, version: int) -> Outcome | None:
+        """Append the records of a single partition, if they are plain; None: nothing was done."""
+        topic = request.topic_data[0]
+        data = topic.partition_data[0]
+        records: Any = data.records
+        partitions = self._partitions.get(self._name(topic, version) or b"")
+        if (
+            records is None
+            or partitions is None
+            or not 0 <= data.index < len(partitions)
+            or (partition := partitions[data.index]) is None
+            or not -1 <= request.acks <= 1
+            or version < ZSTD_FROM
+        ):
+            return None
+        log = partition.log
+        first_offset = log.log_end_offset
+        try:
+            count = log.appender.append_plain(records)
+        except StorageError as error:
+            return self._entries.refused(error)
+        if not count:
+            return None
+        partition.bytes_in += len(records)
+        partition.messages_in += count
+        return Outcome(0, first_offset, -1, count, partition)
+
+    def _acknowledge(self, outcome: Outcome, request: ProduceRequest, call: Call) -> Answer:
+        """Answer for the only partition, at once or when it is committed."""
+        partition = outcome.partition
+        if partition is None or request.acks == ACKS_NONE:
+            return self._entries.acknowledge([outcome], self._shared(request, call, [None]))
+        end_offset = outcome.base_offset + outcome.message_count
+        if request.acks != ACKS_ALL or partition.log.watermark.offset >= end_offset:
+            return call.encode(_response(request, iter((outcome,))))
+        pending = PendingResponse()
+
+        def decided(error: ErrorCode) -> None:
+            known = Outcome(call.count_error(error)) if error else outcome
+            call.complete(pending, _response(request, iter((known,))))
+
+        deadline_s = call.started_s + request.timeout_ms / 1000
+        partition.when_committed(end_offset, deadline_s, decided)
+        return pending
 
     def refuse(self, request: ProduceRequest, call: Call) -> ProduceResponse:
         """Answer a version below those that are served: it is advertised all the same."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from protocol.kafka.message import NO_UUID, Int16, Int32, Int64, Records, Struct, Uuid, Wire
+
+ACKS_NONE: Final = 0
+ACKS_ALL: Final = -1
 
 
 class PartitionProduceData(Struct):
