@@ -62,8 +62,8 @@ class KafkaSession:
         That is ApiVersions, in version 0 with the table (KIP-511); and Produce below its first
         version, which is advertised.
         """
-        call.count_error(ErrorCode.UNSUPPORTED_VERSION)
         if call.api.key == ApiKey.API_VERSIONS:
+            call.count_error(ErrorCode.UNSUPPORTED_VERSION)
             response = self._server.api_versions.response(ErrorCode.UNSUPPORTED_VERSION)
             return b"".join(encode_response(call.api, 0, call.correlation_id, response))
         if call.api.key == ApiKey.PRODUCE and 0 <= call.version < call.api.first_version:

@@ -83,15 +83,24 @@ def test_given_an_old_produce_when_it_waits_for_an_answer_then_each_partition_ha
         assert [each.index for each in topic.partition_responses] == [0, 7]
         assert {each.error_code for each in topic.partition_responses} == {35}
         assert broker.partition("logs").log.log_end_offset == 0
+        assert broker.kafka_errors("produce") == {ErrorCode.UNSUPPORTED_VERSION: 1}
         with pytest.raises(FrameError, match="PRODUCE is not served"):
             broker.ask(produce(0, records(), name="logs"), version)
+
+
+@pytest.mark.parametrize("version", [-1, 14])
+def test_given_a_produce_of_no_version_when_asked_then_the_connection_ends(version: int):
+    with KafkaBroker() as broker, pytest.raises(FrameError, match="PRODUCE is not served"):
+        handle(broker, struct.pack(">hhih", 0, version, 1, -1) + bytes(100))
 
 
 @pytest.mark.parametrize("version", [-1, 5, 32_767])
 def test_given_api_versions_of_no_version_when_asked_then_the_table_in_version_0(version: int):
     with KafkaBroker() as broker:
         answer = handle(broker, struct.pack(">hhih", 18, version, 9, -1) + b"\xff" * 5)
+        counted = broker.kafka_errors("api_versions")
 
+    assert counted == {ErrorCode.UNSUPPORTED_VERSION: 1}
     assert isinstance(answer, bytes)
     size, correlation_id, error, count = struct.unpack_from(">iihi", answer)
     assert (size, correlation_id, error) == (len(answer) - 4, 9, 35)
@@ -108,6 +117,22 @@ def test_given_software_that_cannot_be_when_it_introduces_itself_then_an_invalid
         assert (answer.error_code, answer.api_keys) == (ErrorCode.INVALID_REQUEST, [])
         assert broker.kafka_errors("api_versions") == {ErrorCode.INVALID_REQUEST: 1}
         assert broker.answer(ApiVersionsRequest(*named), 2).error_code == 0
+
+
+def test_given_requests_when_handled_then_they_and_what_they_took_are_counted():
+    with KafkaBroker() as broker:
+        broker.create_topic("logs")
+        broker.answer(MetadataRequest(), 12)
+        metadata = broker.metrics.requests("kafka", "metadata")
+        fetches = broker.metrics.requests("kafka", "fetch")
+        broker.ask(poll(5_000), 12)
+        waiting = (fetches.count, fetches.latency.count)
+        broker.loop.advance(5_100)
+
+    assert (metadata.count, metadata.latency.count) == (1, 1)
+    assert waiting == (1, 0)
+    assert (fetches.count, fetches.latency.count) == (1, 1)
+    assert 5.0 <= fetches.latency.seconds_sum < 5.2
 
 
 # --- acks 0 -------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from protocol.varint import encode_unsigned_varint
 
 API_VERSIONS, FETCH = APIS[ApiKey.API_VERSIONS], APIS[ApiKey.FETCH]
 METADATA, HEARTBEAT = APIS[ApiKey.METADATA], APIS[ApiKey.HEARTBEAT]
+LOG_DIRS = APIS[ApiKey.DESCRIBE_LOG_DIRS]
 NOBODY = b"\1\1"
 """ApiVersions: a client without name and version."""
 FETCH_FIELDS = bytes(4 + 4 + 4 + 1 + 4 + 4) + b"\1\1\1"
@@ -123,11 +124,37 @@ def test_given_null_and_empty_when_read_then_they_are_told_apart() -> None:
         (HEARTBEAT, 4, b"\0" + bytes(4) + b"\1\0\0"),
         (HEARTBEAT, 0, b"\0\2\xff\xfe" + bytes(6)),  # no UTF-8
         (HEARTBEAT, 0, b"\0\7ab"),
+        (HEARTBEAT, 0, b"\0\1g" + bytes(4) + b"\0\5abcd"),  # the last field is cut
     ],
 )
 def test_given_null_or_a_length_that_cannot_be_when_read_then_refused(api, version, body) -> None:
     with pytest.raises(FrameError):
         read(api, version, body)
+
+
+def test_given_a_count_that_the_bytes_cannot_hold_when_read_then_refused_at_once() -> None:
+    for api, version, body in (
+        (METADATA, 1, struct.pack(">i", 50_000) + bytes(2 * 49_999)),
+        (LOG_DIRS, 1, b"\0\0\0\1\0\1t" + struct.pack(">i", 50_000) + bytes(4 * 49_999)),
+    ):
+        with pytest.raises(FrameError, match="count is not possible"):
+            read(api, version, body)
+
+
+def test_given_numbers_without_end_when_read_then_they_count_too() -> None:
+    def numbers(count: int) -> bytes:
+        return b"\0\0\0\1\0\1t" + struct.pack(">i", count) + bytes(4 * count)
+
+    assert read(LOG_DIRS, 1, numbers(MESSAGE_ELEMENTS_MAX - 1)).topics is not None
+    with pytest.raises(FrameError, match="count is not possible"):
+        read(LOG_DIRS, 1, numbers(MESSAGE_ELEMENTS_MAX))
+
+
+def test_given_a_list_that_is_not_in_a_version_when_read_then_each_message_has_its_own() -> None:
+    first, second = (read(FETCH, 4, bytes(4 + 4 + 4 + 4 + 1 + 4)) for _ in range(2))
+
+    assert first.forgotten_topics_data == []
+    assert first.forgotten_topics_data is not second.forgotten_topics_data
 
 
 # --- headers -----------------------------------------------------------------------------------
@@ -144,7 +171,14 @@ def test_given_a_client_id_of_any_kind_when_read_then_it_is_text_or_none() -> No
 
 @pytest.mark.parametrize(
     "frame",
-    [header(-2, b""), header(5, b"abc"), header(-1, b""), header(-1, b"", b"\x11"), b"\0\3"],
+    [
+        header(-2, b"", b"\0"),
+        header(5, b"abc"),
+        struct.pack(">hhih", 3, 0, 7, 5) + b"abc",  # a version without tagged fields
+        header(-1, b""),
+        header(-1, b"", b"\x11" + UNKNOWN_TAG * 17),
+        b"\0\3",
+    ],
 )
 def test_given_a_header_that_cannot_be_when_read_then_refused(frame) -> None:
     with pytest.raises(FrameError):
