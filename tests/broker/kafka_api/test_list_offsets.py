@@ -16,6 +16,7 @@ from protocol.kafka.list_offsets import (
     OffsetForLeaderTopic,
 )
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.log_storage import NOW_MS
 from tests.support.native_broker import CLOCK_START_MS, OS, batch
 from tests.support.producers import end_transaction, producer_batch, send_in_transaction
 
@@ -119,19 +120,35 @@ def test_given_an_open_transaction_when_read_committed_then_nothing_from_there_o
     with KafkaBroker() as broker:
         broker.create_topic("logs", settings=OS)
         log = broker.partition("logs").log
-        log.append(producer_batch(5, 0, timestamp=CLOCK_START_MS))
+        log.append(producer_batch(5, 0, timestamp=NOW_MS - 1))
         send_in_transaction(log, 7, 0)
-        places = [wanted(0, LATEST)]
 
         def latest(isolation_level: int) -> int:
-            return listed(broker, *places, isolation_level=isolation_level)[0][2]
+            return listed(broker, wanted(0, LATEST), isolation_level=isolation_level)[0][2]
 
         assert (latest(0), latest(1)) == (2, 1)
-        newest = log.segments.active.largest_timestamp()  # type: ignore[union-attr]
-        (of_time,) = listed(broker, wanted(0, newest), isolation_level=1)
-        assert of_time[2] in (-1, 0)
+        assert listed(broker, wanted(0, NOW_MS)) == [(0, NOW_MS, 1, 0)]
+        assert listed(broker, wanted(0, NOW_MS), isolation_level=1) == [NOWHERE]
         end_transaction(log, 7, commit=True)
         assert (latest(0), latest(1)) == (3, 3)
+
+
+def test_given_several_leader_epochs_when_a_place_is_asked_for_then_its_own_is_told():
+    with KafkaBroker() as broker:
+        filled(broker, 0, 5)
+        for epoch in (3, 5):
+            broker.partition("logs").log.begin_leader_epoch(epoch)
+            broker.produce("logs", batch(b"x", now_ms=CLOCK_START_MS + 10 * epoch))
+
+        times = (EARLIEST, CLOCK_START_MS + 30, CLOCK_START_MS + 50, LATEST)
+        found = [listed(broker, wanted(0, time))[0] for time in times]
+
+        assert [(offset, epoch) for _, _, offset, epoch in found] == [
+            (1, 0),
+            (2, 3),
+            (3, 5),
+            (4, 5),
+        ]
 
 
 def test_given_uncommitted_records_when_asked_for_then_they_are_not_there_yet():
