@@ -87,15 +87,16 @@ class LogReader:
                     raise
 
     def _read_on(self, offset: int, max_bytes: int, end: LogOffsetMetadata) -> FetchData | None:
-        """Return all from where a read ended before, without looking for it; None if not there.
+        """Return all from `offset` on, if its place is known without looking for it.
 
-        What is neither in the active segment, nor sound for sure, is looked for.
+        That is where a read ended before, and the begin of the active segment. What is neither in
+        that segment, nor sound for sure, is looked for.
         """
         begin, active = self._read_up_to, self._log.active
+        if begin is None or begin.message_offset != offset:
+            begin = LogOffsetMetadata(offset, offset, 0)
         if (
-            begin is None
-            or begin.message_offset != offset
-            or not begin.segment_base_offset == end.segment_base_offset == active.base_offset
+            not begin.segment_base_offset == end.segment_base_offset == active.base_offset
             or not 0 < (size_bytes := end.position - begin.position) <= max_bytes
             or active.wounds
             or active.check.unchecked is not None

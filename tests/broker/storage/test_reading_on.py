@@ -39,6 +39,19 @@ def test_given_a_reader_at_the_end_when_more_is_there_then_its_place_is_known():
     )
 
 
+def test_given_a_log_of_one_segment_when_read_from_its_begin_then_that_place_is_known():
+    storage = LogStorage()
+    storage.append(b"0", b"1")
+    storage.flush()
+    before = reads(storage)
+
+    data = storage.log.read(0, 10_000)
+
+    assert reads(storage) == before
+    assert records_of(data) == [(0, b"0"), (1, b"1")]
+    assert data.offset_metadata == storage.log.offset_metadata(0)
+
+
 def test_given_a_reader_at_the_end_when_all_does_not_fit_then_the_first_batch_still_comes_whole():
     storage = followed()
     storage.append(b"3")
