@@ -175,8 +175,7 @@ class TopicsHandler:
             asked = [DeleteTopicState(name) for name in request.topic_names]
         times = Counter((each.name, each.topic_id) for each in asked)
         response = DeleteTopicsResponse()
-        changes: list[Change] = []
-        results: list[DeletableTopicResult] = []
+        found: list[DeletableTopicResult] = []
         async for name, topic_id in in_turns(times):
             result = DeletableTopicResult(name, topic_id)
             response.responses.append(result)
@@ -186,11 +185,18 @@ class TopicsHandler:
                 self._look_up(result)
             except TidelogError as error:
                 _fail(result, error, call)
-                continue
-            changes.append(partial(self._delete, result, call))
-            results.append(result)
-        if not changes:
+            else:
+                found.append(result)
+        results: list[DeletableTopicResult] = []
+        ways = Counter(result.topic_id for result in found)
+        for result in found:
+            if ways[result.topic_id] > 1:  # as in Kafka: neither is meant for sure
+                _fail(result, InvalidRequestError("the topic is named by name and by id"), call)
+            else:
+                results.append(result)
+        if not results:
             return response
+        changes = [partial(self._delete, result, call) for result in results]
         return await self._carry_out(changes, results, response, request.timeout_ms, call)
 
     def _look_up(self, result: DeletableTopicResult) -> None:

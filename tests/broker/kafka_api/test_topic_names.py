@@ -66,6 +66,20 @@ def test_given_the_longest_name_of_a_setting_when_refused_then_the_reason_fits_t
         assert result.error_code == ErrorCode.INVALID_CONFIG
 
 
+def test_given_a_topic_by_name_and_by_id_when_deleted_then_it_is_refused_and_stays():
+    with KafkaBroker() as broker:
+        for name in ("a", "b"):
+            broker.create_topic(name)
+        topic_id = broker.manager.topic("a").topic_id.bytes
+        states = [DeleteTopicState("a"), DeleteTopicState("b"), DeleteTopicState(None, topic_id)]
+
+        answer = broker.answer(DeleteTopicsRequest(states, timeout_ms=MINUTE_MS))
+
+        refused = ErrorCode.INVALID_REQUEST
+        assert [each.error_code for each in answer.responses] == [refused, 0, refused]
+        assert [entry.name for entry in broker.manager.topics()] == ["a"]
+
+
 def test_given_names_that_differ_in_dots_only_when_created_then_the_second_is_refused():
     with KafkaBroker() as broker:
         assert created(broker, "a.b").error_code == 0
