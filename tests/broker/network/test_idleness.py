@@ -68,3 +68,12 @@ def test_given_a_large_frame_that_was_only_announced_when_nothing_comes_then_it_
 
     assert watched(under_test.connection, from_s=0, to_s=600) is None
     assert watched(under_test.connection, from_s=600, to_s=602) == "idle"
+
+
+def test_given_a_client_that_asks_now_and_then_when_time_passes_then_it_is_never_idle() -> None:
+    under_test = ConnectionUnderTest(lambda body: b"ok", limits=LIMITS)
+
+    for begin_s in range(0, 3_000, 500):
+        under_test.admission.now_s = begin_s
+        under_test.receive(framed(b"heartbeat"))
+        assert watched(under_test.connection, from_s=begin_s, to_s=begin_s + 500) is None
