@@ -72,12 +72,10 @@ class LogReader:
         if not log.log_start_offset <= offset <= log_end_offset:
             raise OffsetOutOfRangeError(offset, log.log_start_offset, log_end_offset)
         end = self._end(limit)
-        end_offset = end.message_offset
-        if offset >= end_offset:
+        if offset >= end.message_offset:
             self._read_up_to = end
             return FetchData(self._metadata_at_end(offset, end), (), 0)
-        following = self._read_on(offset, max_bytes, end)
-        if following is not None:
+        if (following := self._read_on(offset, max_bytes, end)) is not None:
             return following
         while True:
             try:
