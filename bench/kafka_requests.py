@@ -37,6 +37,8 @@ METADATA_VERSION: Final = 9
 CREATE_VERSION: Final = 5
 DEADLINE_S: Final = 60.0
 ANSWER_BYTES_MAX: Final = 8 << 20
+PARTITION_BYTES: Final = 1_100
+"""No more than a batch of each, however often they had to be sent until all were there."""
 
 
 class Peer(Protocol):
@@ -92,7 +94,7 @@ def _wide(scale: float) -> Callable[[Peer], tuple[int, float]]:
     requests = max(20, int(400 * scale))
     produced = _produce_frame("wide", dict.fromkeys(range(PARTITIONS), frames.batch(1, 950)))
     partitions = [
-        FetchPartition(partition=n, partition_max_bytes=1 << 20) for n in range(PARTITIONS)
+        FetchPartition(partition=n, partition_max_bytes=PARTITION_BYTES) for n in range(PARTITIONS)
     ]
     message = FetchRequest(
         max_wait_ms=100, min_bytes=1, topics=[FetchTopic(topic="wide", partitions=partitions)]
