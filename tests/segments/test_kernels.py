@@ -1,0 +1,179 @@
+"""The decode kernels: they give what `protocol` gives record by record, and refuse what it does."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.checksum import crc32c
+from protocol.compression import Codec
+from protocol.errors import TidelogError
+from protocol.record import Record
+from protocol.record_batch import iterate_records
+from protocol.record_batch_builder import build_batch
+from protocol.record_batch_header import ATTRIBUTES_POSITION, CRC, CRC_POSITION, HEADER_BYTES
+from tidelog.segments import kernel, kernel_numba, kernel_numpy
+from tidelog.segments.batch_table import walk
+from tidelog.segments.columns import HEADERS, to_record_batch
+from tidelog.segments.inflate import inflate
+
+KERNELS = {
+    "numba": (kernel_numba, None),
+    "numpy, side by side": (kernel_numpy, 1),
+    "numpy, one by one": (kernel_numpy, 1_000_000),
+}
+
+
+@pytest.fixture(params=KERNELS)
+def any_kernel(request, monkeypatch):
+    module, lanes_min = KERNELS[request.param]
+    monkeypatch.setattr(kernel, "_kernel", lambda: module)
+    if lanes_min is not None:
+        monkeypatch.setattr(kernel_numpy, "LANES_MIN", lanes_min)
+    return module
+
+
+def decoded(data: bytes) -> list[Record] | None:
+    """Return all records by the kernel; None if something is unsound."""
+    walked = walk(data)
+    inflated = inflate(data, walked.table)
+    if inflated.faults or walked.end_position != len(data):
+        return None
+    spans, bad = kernel.decode(inflated, walked.table)
+    if bad is not None:
+        return None
+    headers, bad = kernel.decode_headers(inflated, spans)
+    if bad is not None:
+        return None
+    rows = to_record_batch(
+        spans, walked.table, inflated.buffer, headers,
+        topic="logs", partition=3, columns=["key", "value", HEADERS],
+    )  # fmt: skip
+    rows.validate(full=True)
+    return [
+        Record(
+            offset,
+            timestamp,
+            row["key"],
+            row["value"],
+            tuple((header["key"], header["value"]) for header in row[HEADERS]),
+        )
+        for row, offset, timestamp in zip(
+            rows.to_pylist(), spans.offset.tolist(), spans.timestamp.tolist(), strict=True
+        )
+    ]
+
+
+def expected(data: bytes) -> list[Record] | None:
+    """Return all records one by one; None if something is unsound."""
+    found: list[Record] = []
+    position = 0
+    try:
+        while position < len(data):
+            found += map(as_text, iterate_records(data, position))
+            position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+    except TidelogError:
+        return None
+    return found
+
+
+def as_text(record: Record) -> Record:
+    """Return it with header names as Arrow can hold them: no bytes that are not UTF-8."""
+    named = [
+        (name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), value)
+        for name, value in record.headers
+    ]
+    return record._replace(headers=tuple(named))
+
+
+texts = st.text(max_size=5)
+values = st.none() | st.binary(max_size=200)
+headers = st.lists(st.tuples(texts, st.none() | st.binary(max_size=9)), max_size=3).map(tuple)
+rows = st.tuples(st.integers(1, 300), st.integers(-(10**12), 10**12), values, values, headers)
+batches = st.lists(st.lists(rows, min_size=1, max_size=6), min_size=1, max_size=5)
+codecs = st.sampled_from([Codec.NONE, Codec.NONE, Codec.ZSTD, Codec.GZIP, Codec.LZ4, Codec.SNAPPY])
+
+
+def log_of(made: list[list[tuple]], codec: Codec) -> bytes:
+    offset, data = 0, b""
+    for each in made:
+        records = []
+        base = offset
+        for gap, time, key, value, record_headers in each:
+            offset += gap
+            records.append((offset, 10**13 + time, key, value, record_headers))
+        data += build_batch(records, base_offset=base, codec=codec)
+        offset += 1
+    return data
+
+
+@pytest.mark.usefixtures("any_kernel")
+@settings(max_examples=40, deadline=None)
+@given(made=batches, codec=codecs)
+def test_given_any_records_when_decoded_then_they_are_those_that_were_written(made, codec):
+    data = log_of(made, codec)
+
+    assert decoded(data) == expected(data)
+
+
+@pytest.mark.usefixtures("any_kernel")
+@settings(max_examples=100, deadline=None)
+@given(made=batches, place=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255))
+def test_given_a_changed_byte_when_decoded_then_it_is_refused_where_protocol_refuses(
+    made, place, byte
+):
+    """Records that are wrong behind a CRC that is right: only the decoding can see it."""
+    data = bytearray(log_of(made[:1], Codec.NONE))
+    position = HEADER_BYTES + int(place * (len(data) - HEADER_BYTES))
+    data[position] = byte
+    CRC.pack_into(data, CRC_POSITION, crc32c(memoryview(data)[ATTRIBUTES_POSITION:]))
+
+    try:
+        wanted = expected(bytes(data))
+    except OverflowError:
+        wanted = None
+
+    assert decoded(bytes(data)) == wanted
+
+
+@pytest.mark.usefixtures("any_kernel")
+def test_given_an_unsound_batch_among_others_when_decoded_then_its_row_and_those_before_are_told():
+    good = [build_batch([(n, 7, b"k", b"v")], base_offset=n) for n in range(4)]
+    bad = bytearray(good[2])
+    bad[HEADER_BYTES] = 126  # a length beyond the batch
+    data = good[0] + good[1] + bytes(bad) + good[3]
+    walked = walk(data)
+
+    spans, row = kernel.decode(inflate(data, walked.table), walked.table)
+
+    assert row == 2
+    assert spans.offset.tolist() == [0, 1]
+    assert spans.batch.tolist() == [0, 1]
+
+
+def test_given_many_batches_of_unlike_size_when_decoded_then_all_kernels_agree(monkeypatch):
+    generator = random.Random(5)
+    made = [
+        [
+            (1, generator.randrange(9), generator.randbytes(3), generator.randbytes(9), ())
+            for _ in range(generator.randrange(1, 40))
+        ]
+        for _ in range(100)
+    ]
+    data = log_of(made, Codec.NONE)
+    results = []
+    for module, lanes_min in ((kernel_numba, 48), (kernel_numpy, 48), (kernel_numpy, 7)):
+        monkeypatch.setattr(kernel, "_kernel", lambda module=module: module)
+        monkeypatch.setattr(kernel_numpy, "LANES_MIN", lanes_min)
+        walked = walk(data)
+        spans, bad = kernel.decode(inflate(data, walked.table), walked.table)
+        assert bad is None
+        results.append(spans)
+
+    for one in results[1:]:
+        for name, first, second in zip(one._fields, results[0], one, strict=True):
+            assert np.array_equal(first, second), name

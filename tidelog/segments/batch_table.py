@@ -1,0 +1,130 @@
+"""BatchTable: the headers of many record batches as the columns of one NumPy array.
+
+The layout of a header is drawn in `protocol.record_batch_header`; here it is a packed dtype, laid
+over all headers at once, so that a thousand batches cost what one costs in Python.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.compression import Codec
+from protocol.identifiers import Buffer
+from protocol.limits import RECORDS_PER_BATCH_MAX
+from protocol.record_batch_header import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    LENGTH_MIN,
+    LENGTH_POSITION,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+    RECORD_BYTES_MIN,
+)
+
+__all__ = ["BATCH_DTYPE", "BatchTable", "WalkedBatches", "walk"]
+
+BatchTable = NDArray[Any]
+"""Rows of `BATCH_DTYPE`, in the order of the file."""
+
+_STORED: Final = np.dtype(
+    [
+        ("base_offset", ">i8"), ("batch_length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"),
+        ("crc", ">u4"), ("attributes", ">i2"), ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"), ("max_timestamp", ">i8"), ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("record_count", ">i4"),
+    ]
+)  # fmt: skip
+assert _STORED.itemsize == HEADER_BYTES, "the dtype and the header disagree"
+
+BATCH_DTYPE: Final = np.dtype(
+    [
+        ("position", "i8"), ("size_bytes", "i4"), ("base_offset", "i8"), ("last_offset", "i8"),
+        ("record_count", "i4"), ("leader_epoch", "i4"), ("attributes", "i2"), ("crc", "u4"),
+        ("base_timestamp", "i8"), ("max_timestamp", "i8"), ("producer_id", "i8"),
+        ("producer_epoch", "i2"), ("base_sequence", "i4"),
+    ]
+)  # fmt: skip
+"""Times are milliseconds; `position` is where the batch begins in what was walked."""
+
+CODEC_MAX: Final = max(Codec)
+INT32_MAX: Final = 2**31 - 1
+
+_length_at = struct.Struct(">i").unpack_from
+
+
+class WalkedBatches(NamedTuple):
+    """The whole batches at the beginning of some bytes."""
+
+    table: BatchTable
+    end_position: int
+    """Behind the last of them."""
+    fault: str | None
+    """Why it ends there, if what follows is no batch; None if it is cut, or there is nothing."""
+
+
+def walk(data: Buffer, position: int = 0) -> WalkedBatches:
+    """Find the whole record batches from a position on.
+
+    Checks what a header can be held against without the body: its size, its magic, that offsets go
+    up and that there is room for its records. Message formats 0 and 1 end it with a fault.
+    """
+    positions: list[int] = []
+    end, fault = len(data), None
+    while end - position >= HEADER_BYTES:
+        (length,) = _length_at(data, position + LENGTH_POSITION)
+        if data[position + MAGIC_POSITION] != MAGIC:
+            fault = f"magic {data[position + MAGIC_POSITION]} is not that of a record batch"
+            break
+        if length < LENGTH_MIN:
+            fault = f"a batch length of {length}"
+            break
+        if position + LOG_OVERHEAD_BYTES + length > end:
+            break
+        positions.append(position)
+        position += LOG_OVERHEAD_BYTES + length
+    table = _table(data, positions)
+    unsound = _first_unsound(table)
+    if unsound is None:
+        return WalkedBatches(table, position, fault)
+    row = table[unsound]
+    return WalkedBatches(table[:unsound], int(row["position"]), "its header cannot be")
+
+
+def _table(data: Buffer, positions: list[int]) -> BatchTable:
+    at = np.array(positions, dtype=np.int64)
+    raw = np.frombuffer(data, dtype=np.uint8)
+    headers = raw[at[:, None] + np.arange(HEADER_BYTES)]
+    stored = headers.view(_STORED).reshape(-1)
+    table = np.empty(len(at), dtype=BATCH_DTYPE)
+    table["position"] = at
+    table["size_bytes"] = stored["batch_length"].astype(np.int64) + LOG_OVERHEAD_BYTES
+    table["last_offset"] = stored["base_offset"].astype(np.int64) + stored["last_offset_delta"]
+    for name in BATCH_DTYPE.names or ():
+        if name not in ("position", "size_bytes", "last_offset"):
+            table[name] = stored[name]
+    return table
+
+
+def _first_unsound(table: BatchTable) -> int | None:
+    """Return the first row whose numbers cannot be, as `protocol` would refuse them one by one."""
+    room = (table["size_bytes"] - HEADER_BYTES) // RECORD_BYTES_MIN
+    is_open = (table["attributes"] & CODEC_MASK) == 0  # compressed ones say nothing of their room
+    deltas = table["last_offset"] - table["base_offset"]
+    unsound = (
+        (table["record_count"] < 0)
+        | (table["record_count"] > RECORDS_PER_BATCH_MAX)
+        | (is_open & (table["record_count"] > room))
+        | (table["base_offset"] < 0)
+        | (deltas < 0)
+        | (deltas > INT32_MAX)
+        | (deltas + 1 < table["record_count"])
+        | ((table["attributes"] & CODEC_MASK) > CODEC_MAX)
+    )
+    unsound[1:] |= table["base_offset"][1:] <= table["last_offset"][:-1]
+    found = np.flatnonzero(unsound)
+    return int(found[0]) if len(found) else None

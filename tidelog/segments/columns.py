@@ -1,0 +1,134 @@
+"""Columns: records as Arrow, under the names and types of Spark's own Kafka source.
+
+    key binary, value binary, topic string, partition int32, offset int64,
+    timestamp timestamp[us, UTC], timestampType int32,
+    headers list<struct<key string, value binary>>
+
+Values are copied once, by Arrow, from where they lie: the spans of keys (or values) and of what is
+between them are one binary array over the whole buffer, of which every second element is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from protocol.record_batch_header import LOG_APPEND_TIME_FLAG
+from tidelog.segments.batch_table import BatchTable
+from tidelog.segments.errors import OptionError
+from tidelog.segments.record_spans import NULL_END, HeaderSpans, RecordSpans
+
+__all__ = ["COLUMNS", "HEADERS", "arrow_schema", "header_array", "to_record_batch"]
+
+HEADERS: Final = "headers"
+HEADER_TYPE: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
+TYPES: Final[dict[str, pa.DataType]] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    HEADERS: pa.list_(HEADER_TYPE),
+}
+COLUMNS: Final = tuple(name for name in TYPES if name != HEADERS)
+"""What is read if nobody says otherwise."""
+MICROSECONDS: Final = 1_000
+
+
+def arrow_schema(columns: Sequence[str] = COLUMNS) -> pa.Schema:
+    """Return the schema of these columns, in this order. OptionError for one that is not there."""
+    for name in columns:
+        if name not in TYPES:
+            raise OptionError(f"there is no column {name!r}; there are {', '.join(TYPES)}")
+    return pa.schema([(name, TYPES[name]) for name in columns])
+
+
+def to_record_batch(
+    spans: RecordSpans,
+    table: BatchTable,
+    buffer: NDArray[Any],
+    headers: HeaderSpans | None,
+    *,
+    topic: str,
+    partition: int,
+    columns: Sequence[str] = COLUMNS,
+) -> pa.RecordBatch:
+    """Return the columns of the records.
+
+    Args:
+        headers: Needed for the column of that name only.
+    """
+    count = len(spans.offset)
+
+    def array(name: str) -> pa.Array:
+        if name == "key":
+            return binary_array(buffer, spans.key_start, spans.key_end)
+        if name == "value":
+            return binary_array(buffer, spans.value_start, spans.value_end)
+        if name == "topic":
+            return _repeated(topic, count)
+        if name == "partition":
+            return pa.array(np.full(count, partition, dtype=np.int32))
+        if name == "offset":
+            return pa.array(spans.offset)
+        if name == "timestamp":
+            return pa.array(spans.timestamp * MICROSECONDS).cast(TYPES["timestamp"])
+        if name == "timestampType":
+            is_append_time = (table["attributes"] & LOG_APPEND_TIME_FLAG != 0).astype(np.int32)
+            return pa.array(is_append_time[spans.batch])
+        assert headers is not None, "the headers were not decoded"
+        return header_array(buffer, spans, headers)
+
+    schema = arrow_schema(columns)
+    return pa.RecordBatch.from_arrays([array(name) for name in columns], schema=schema)
+
+
+def binary_array(buffer: NDArray[Any], starts: NDArray[Any], ends: NDArray[Any]) -> pa.Array:
+    """Return the spans of a buffer, which go up and do not overlap; null where the end is -1."""
+    count = len(starts)
+    if not count:
+        return pa.array([], type=pa.binary())
+    is_null = ends == NULL_END
+    offsets = np.empty(2 * count, dtype=np.int32)
+    offsets[0::2] = starts
+    offsets[1::2] = np.where(is_null, starts, ends)
+    validity = None
+    if is_null.any():
+        valid = np.ones(2 * count - 1, dtype=np.uint8)
+        valid[0::2] = ~is_null
+        validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    interleaved = pa.Array.from_buffers(
+        pa.binary(), 2 * count - 1, [validity, pa.py_buffer(offsets), pa.py_buffer(buffer)]
+    )
+    return interleaved.take(pa.array(np.arange(0, 2 * count - 1, 2, dtype=np.int32)))
+
+
+def header_array(buffer: NDArray[Any], spans: RecordSpans, headers: HeaderSpans) -> pa.Array:
+    """Return the list of headers of each record; empty where there is none, never null."""
+    names = binary_array(buffer, headers.name_start, headers.name_end)
+    values = binary_array(buffer, headers.value_start, headers.value_end)
+    offsets = np.zeros(len(spans.offset) + 1, dtype=np.int32)
+    np.cumsum(spans.header_count, out=offsets[1:])
+    items = pa.StructArray.from_arrays([_text(names), values], fields=list(HEADER_TYPE))
+    return pa.ListArray.from_arrays(pa.array(offsets), items, type=TYPES[HEADERS])
+
+
+def _text(names: pa.Array) -> pa.Array:
+    """Return names as strings; bytes that are not UTF-8 become replacement characters."""
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()])
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    data = text.encode()
+    offsets = np.arange(count + 1, dtype=np.int32) * len(data)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data * count)]
+    return pa.Array.from_buffers(pa.string(), count, buffers)
