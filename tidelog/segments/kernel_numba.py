@@ -36,13 +36,27 @@ def _raw(data: Any, position: int, end: int, bits_max: int) -> Any:
     return np.int64(0), -1
 
 
+@njit(inline="always")
+def _span(data: Any, position: int, end: int) -> Any:
+    """Return start and end (-1: null) of what a length stands before, and the position behind it.
+
+    That is -1 if the length is cut, negative or reaches beyond the end.
+    """
+    size, position = _raw(data, position, end, VARINT_BITS)
+    if position < 0 or size < -1 or size > end - position:
+        return position, position, -1
+    if size < 0:
+        return position, -1, position
+    return position, position + size, position + size
+
+
 @njit(cache=True, nogil=True)
 def decode_records(
     data: Any, starts: Any, ends: Any, counts: Any, base_offsets: Any, deltas_max: Any,
     base_timestamps: Any, append_timestamps: Any, uses_append_time: Any,
     batch: Any, offset: Any, timestamp: Any, key_start: Any, key_end: Any, value_start: Any,
     value_end: Any, header_count: Any, header_position: Any, record_end: Any,
-) -> int:  # fmt: skip
+) -> Any:  # fmt: skip
     """Fill the columns; return `SOUND`, or the row of the first batch that is not."""
     row = 0
     for number in range(len(starts)):
@@ -52,39 +66,28 @@ def decode_records(
             if position < 0 or length < 0 or length > stop - position:
                 return number
             end = position + length
-            position += 1  # attributes
-            time_delta, position = _raw(data, position, end, VARLONG_BITS)
+            time_delta, position = _raw(data, position + 1, end, VARLONG_BITS)
             if position < 0:
                 return number
             delta, position = _raw(data, position, end, VARINT_BITS)
             if position < 0 or delta <= previous or delta > deltas_max[number]:
                 return number
-            size, position = _raw(data, position, end, VARINT_BITS)
-            if position < 0 or size < -1 or size > end - position:
+            key_start[row], key_end[row], position = _span(data, position, end)
+            if position < 0:
                 return number
-            key_start[row] = position
-            position += max(size, 0)
-            key_end[row] = position if size >= 0 else -1
-            size, position = _raw(data, position, end, VARINT_BITS)
-            if position < 0 or size < -1 or size > end - position:
+            value_start[row], value_end[row], position = _span(data, position, end)
+            if position < 0:
                 return number
-            value_start[row] = position
-            position += max(size, 0)
-            value_end[row] = position if size >= 0 else -1
             headers, position = _raw(data, position, end, VARINT_BITS)
             if position < 0 or headers < 0 or headers > (end - position) // 2:
                 return number
-            if headers == 0 and position != end:
-                return number
             time = base_timestamps[number] + time_delta
-            if (time < base_timestamps[number]) != (time_delta < 0):
-                return number  # it left the int64
-            batch[row] = number
-            offset[row] = base_offsets[number] + delta
+            left_int64 = (time < base_timestamps[number]) != (time_delta < 0)
+            if left_int64 or (headers == 0 and position != end):
+                return number
+            batch[row], offset[row] = number, base_offsets[number] + delta
             timestamp[row] = append_timestamps[number] if uses_append_time[number] else time
-            header_count[row] = headers
-            header_position[row] = position
-            record_end[row] = end
+            header_count[row], header_position[row], record_end[row] = headers, position, end
             position, previous = end, delta
             row += 1
         if position != stop:
@@ -96,24 +99,18 @@ def decode_records(
 def decode_headers(
     data: Any, counts: Any, positions: Any, ends: Any,
     name_start: Any, name_end: Any, value_start: Any, value_end: Any,
-) -> int:  # fmt: skip
+) -> Any:  # fmt: skip
     """Fill the columns of all headers; return `SOUND`, or the row of the first unsound record."""
     row = 0
     for number in range(len(counts)):
         position, end = positions[number], ends[number]
         for _ in range(counts[number]):
-            size, position = _raw(data, position, end, VARINT_BITS)
-            if position < 0 or size < 0 or size > end - position:
+            name_start[row], name_end[row], position = _span(data, position, end)
+            if position < 0 or name_end[row] < 0:
                 return number
-            name_start[row] = position
-            position += size
-            name_end[row] = position
-            size, position = _raw(data, position, end, VARINT_BITS)
-            if position < 0 or size < -1 or size > end - position:
+            value_start[row], value_end[row], position = _span(data, position, end)
+            if position < 0:
                 return number
-            value_start[row] = position
-            position += max(size, 0)
-            value_end[row] = position if size >= 0 else -1
             row += 1
         if position != end:
             return number
