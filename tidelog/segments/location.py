@@ -1,0 +1,63 @@
+"""Location: where files are, on this machine or in an object store."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyarrow import ArrowInvalid
+from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
+
+from tidelog.segments.errors import OptionError
+
+__all__ = ["Location", "locate"]
+
+
+class Location(NamedTuple):
+    """A path in a file system of pyarrow's."""
+
+    filesystem: Any
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+    def child(self, name: str) -> Location:
+        return Location(self.filesystem, f"{self.path.rstrip('/')}/{name}")
+
+
+def locate(path: str | Path, filesystem: Any = None) -> Location:
+    """Return where a path leads.
+
+    Args:
+        path: Of this machine; or a URL such as `s3://bucket/logs`, which pyarrow knows, or fsspec
+            where that is installed.
+        filesystem: Of pyarrow or fsspec, to which the path belongs.
+
+    Raises:
+        OptionError: nobody knows the URL's scheme.
+    """
+    text = os.fspath(path)
+    if filesystem is not None:
+        if not isinstance(filesystem, FileSystem):
+            filesystem = PyFileSystem(FSSpecHandler(filesystem))
+        return Location(filesystem, text)
+    if "://" not in text:
+        return Location(LocalFileSystem(), os.path.abspath(text))
+    try:
+        return Location(*FileSystem.from_uri(text))
+    except (ArrowInvalid, NotImplementedError) as error:
+        return _by_fsspec(text, error)
+
+
+def _by_fsspec(url: str, problem: Exception) -> Location:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise OptionError(f"{url} cannot be read: {problem} (fsspec may know it)") from problem
+    try:
+        filesystem, path = url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise OptionError(f"{url} cannot be read: {error}") from error
+    return Location(PyFileSystem(FSSpecHandler(filesystem)), path)
