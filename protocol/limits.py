@@ -38,9 +38,14 @@ TOPICS_MAX: Final = 100_000
 REQUEST_ENTRIES_MAX: Final = 2_000
 """Of one request, where the broker does not say otherwise: clients split what has more."""
 
-MESSAGE_ELEMENTS_MAX: Final = 100_000
-"""Of all arrays of one Kafka message that is read, tagged fields counted: ten thousand partitions
-with ten numbers each. A frame of 100 MB could name fifty million, each of them an object."""
+MESSAGE_ELEMENTS_MAX: Final = 25_000
+"""Of all arrays of one Kafka request, tagged fields counted: ten thousand partitions with an
+assignment each still fit. A frame of 100 MB could name fifty million, each of them an object; so
+many as may come take 10 to 40 ms to read, in one turn of the event loop."""
+
+OWN_ELEMENTS_MAX: Final = 100_000
+"""The same of what a broker has made: an answer, as its client reads it, with the settings of a
+thousand topics for one; or a group as it is stored."""
 
 GROUP_PROTOCOLS_MAX: Final = 50
 """Of one member of a group: clients have two or three. A thousand members have to agree on one of

@@ -22,6 +22,7 @@ from protocol.kafka.apis import APIS, Api, ApiKey
 from protocol.kafka.decoder import make_decoder
 from protocol.kafka.encoder import make_encoder
 from protocol.kafka.message import Struct
+from protocol.limits import MESSAGE_ELEMENTS_MAX, OWN_ELEMENTS_MAX
 from protocol.varint import decode_unsigned_varint
 
 __all__ = [
@@ -35,10 +36,13 @@ __all__ = [
 ]
 
 HEADER: Final = struct.Struct(">hhih")  # api key, version, correlation id, size of the client id
+HEADER_BYTES: Final = HEADER.size
 RESPONSE_HEADER: Final = struct.Struct(">ii")  # size, correlation id
 SMALL_FRAME_BYTES: Final = 16 * 1024
 """Up to here a copy is cheaper than looking at bytes through a view."""
 HEADER_TAGS_MAX: Final = 16
+
+_header_of = HEADER.unpack_from
 
 
 class RequestHeader(NamedTuple):
@@ -61,15 +65,24 @@ def decode_header(frame: memoryview) -> RequestHeader:
         FrameError: it is cut or cannot be.
     """
     try:
-        key, version, correlation_id, size = HEADER.unpack_from(frame)
-        position = HEADER.size + max(size, 0)
+        key, version, correlation_id, size = _header_of(frame)
+        position, client_id = HEADER_BYTES, None
+        if size >= 0:
+            position += size
+            client_id = str(frame[HEADER_BYTES:position], "utf-8", "replace")
         if size < -1 or position > len(frame):
             raise FrameError("a request's client id does not fit in")
-        client_id = None if size < 0 else str(frame[HEADER.size : position], "utf-8", "replace")
         api = APIS.get(key)
-        if api is not None and api.is_flexible(version) and api.serves(version):
-            position = _skip_header_tags(frame, position)
-    except (struct.error, TidelogError) as error:
+        if (
+            api is not None
+            and api.flexible_from <= version <= api.last_version
+            and version >= api.first_version
+        ):
+            if frame[position]:
+                position = _skip_header_tags(frame, position)
+            else:  # nearly always
+                position += 1
+    except (struct.error, IndexError, TidelogError) as error:
         raise FrameError(f"a request's header is cut: {error}") from error
     return RequestHeader(key, version, correlation_id, client_id, position)
 
@@ -82,7 +95,9 @@ def decode_request(api: Api, version: int, frame: memoryview, position: int) -> 
     Raises:
         FrameError: it is cut, or cannot be.
     """
-    return _decode(_decoder(api.request, version, api.is_flexible(version)), frame, position)
+    is_flexible = version >= api.flexible_from
+    decoder = _decoder(api.request, version, is_flexible, MESSAGE_ELEMENTS_MAX)
+    return _decode(decoder, frame, position)
 
 
 def encode_response(api: Api, version: int, correlation_id: int, response: Struct) -> list[Buffer]:
@@ -137,12 +152,13 @@ def decode_response(api: Api, version: int, frame: memoryview) -> tuple[int, Any
             position = _skip_header_tags(frame, position)
     except (struct.error, TidelogError) as error:
         raise FrameError(f"an answer's header is cut: {error}") from error
-    return correlation_id, _decode(_decoder(api.response, version, is_flexible), frame, position)
+    decoder = _decoder(api.response, version, is_flexible, OWN_ELEMENTS_MAX)
+    return correlation_id, _decode(decoder, frame, position)
 
 
 _decoder = cache(
-    lambda structure, version, is_flexible: make_decoder(
-        structure, version, is_flexible=is_flexible
+    lambda structure, version, is_flexible, elements_max: make_decoder(
+        structure, version, is_flexible=is_flexible, elements_max=elements_max
     )
 )
 _encoder = cache(

@@ -16,22 +16,24 @@ from typing import Any
 from protocol.kafka.layout import FIXED_BYTES, FORMATS, Field, fields_of, smallest_bytes
 from protocol.kafka.message import Struct
 from protocol.kafka.source import Source
-from protocol.limits import MESSAGE_ELEMENTS_MAX
 from protocol.varint import decode_unsigned_varint
 
 __all__ = ["make_decoder"]
 
 
 def make_decoder(
-    structure: type[Struct], version: int, *, is_flexible: bool
+    structure: type[Struct], version: int, *, is_flexible: bool, elements_max: int
 ) -> Callable[..., tuple[Any, int]]:
     """Return `decode(data, position, end, view)` to the message and the position behind it.
 
     `data` and `view` hold the same bytes; `records` are slices of `view`. What is wrong raises
     IndexError, struct.error or ValueError.
+
+    Args:
+        elements_max: Of all arrays and tagged fields together.
     """
     writer = _Decoder(version, is_flexible)
-    writer.source.line(f"left = {MESSAGE_ELEMENTS_MAX}")
+    writer.source.line(f"left = {elements_max}")
     made = writer.structure(structure)
     writer.source.line(f"return {made}, p")
     return writer.source.compiled(

@@ -39,6 +39,7 @@ from protocol.identifiers import Buffer
 from protocol.kafka.decoder import make_decoder
 from protocol.kafka.encoder import make_encoder
 from protocol.kafka.message import NO_UUID, Int32, Int64, Struct, Uuid, Wire
+from protocol.limits import OWN_ELEMENTS_MAX
 
 __all__ = [
     "GroupKey",
@@ -234,7 +235,7 @@ def _encode(fields: Struct, version: int) -> bytes:
 
 _decoder = cache(
     lambda structure, version, is_flexible: make_decoder(
-        structure, version, is_flexible=is_flexible
+        structure, version, is_flexible=is_flexible, elements_max=OWN_ELEMENTS_MAX
     )
 )
 _encoder = cache(

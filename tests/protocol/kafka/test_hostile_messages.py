@@ -134,8 +134,8 @@ def test_given_null_or_a_length_that_cannot_be_when_read_then_refused(api, versi
 
 def test_given_a_count_that_the_bytes_cannot_hold_when_read_then_refused_at_once() -> None:
     for api, version, body in (
-        (METADATA, 1, struct.pack(">i", 50_000) + bytes(2 * 49_999)),
-        (LOG_DIRS, 1, b"\0\0\0\1\0\1t" + struct.pack(">i", 50_000) + bytes(4 * 49_999)),
+        (METADATA, 1, struct.pack(">i", 20_000) + bytes(2 * 19_999)),
+        (LOG_DIRS, 1, b"\0\0\0\1\0\1t" + struct.pack(">i", 20_000) + bytes(4 * 19_999)),
     ):
         with pytest.raises(FrameError, match="count is not possible"):
             read(api, version, body)
