@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from broker.network.answers import Parts, PendingResponse
 from broker.steps import Steps
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 Message = TypeVar("Message", bound=Struct)
 
 
-class Call(NamedTuple):
+class Call(msgspec.Struct):
     """What a handler knows of a request beside its message."""
 
     api: Api
@@ -45,8 +47,12 @@ class Call(NamedTuple):
 
     def complete(self, pending: PendingResponse, response: Struct) -> None:
         """Answer what was left pending, and take the time that it took."""
+        self.complete_encoded(pending, self.encode(response))
+
+    def complete_encoded(self, pending: PendingResponse, answer: Parts) -> None:
+        """As `complete`, with the answer's bytes."""
         self.metrics.latency.observe(self.server.monotonic() - self.started_s)
-        pending.complete(self.encode(response))
+        pending.complete(answer)
 
     def answer(self, steps: Steps[Message]) -> Message | PendingResponse:
         """Answer with the message that `steps` return: at once if the first one ends them.

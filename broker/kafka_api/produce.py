@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from broker.kafka_api.call import Call
 from broker.network.answers import Answer, Parts, PendingResponse
@@ -16,6 +16,7 @@ from broker.requests.produce_entries import RECORD_BATCH, Entry, Outcome, Produc
 from protocol.compression import Codec
 from protocol.error_codes import ErrorCode
 from protocol.errors import StorageError
+from protocol.kafka.acknowledgement import encode_acknowledgement
 from protocol.kafka.produce import (
     ACKS_ALL,
     ACKS_NONE,
@@ -52,7 +53,7 @@ class ProduceHandler:
         """Handle a Produce: each partition has its own error."""
         topics = request.topic_data
         if len(topics) == 1 and len(topics[0].partition_data) == 1:
-            outcome = self._append_plain(request, call.version)
+            outcome = self._append_plain(topics[0], request.acks, call.version)
             if outcome is not None:
                 return self._acknowledge(outcome, request, call)
         outcomes: list[Outcome | None] = []
@@ -83,18 +84,17 @@ class ProduceHandler:
             refused=[each for each in outcomes if each is not None],
         )  # fmt: skip
 
-    def _append_plain(self, request: ProduceRequest, version: int) -> Outcome | None:
+    def _append_plain(self, topic: TopicProduceData, acks: int, version: int) -> Outcome | None:
         """Append the records of a single partition, if they are plain; None: nothing was done."""
-        topic = request.topic_data[0]
         data = topic.partition_data[0]
-        records: Any = data.records
+        index, records = data.index, cast(memoryview | None, data.records)
         partitions = self._partitions.get(self._name(topic, version) or b"")
         if (
             records is None
             or partitions is None
-            or not 0 <= data.index < len(partitions)
-            or (partition := partitions[data.index]) is None
-            or not -1 <= request.acks <= 1
+            or not 0 <= index < len(partitions)
+            or (partition := partitions[index]) is None
+            or not -1 <= acks <= 1
             or version < ZSTD_FROM
         ):
             return None
@@ -117,12 +117,15 @@ class ProduceHandler:
             return self._entries.acknowledge([outcome], self._shared(request, call, [None]))
         end_offset = outcome.base_offset + outcome.message_count
         if request.acks != ACKS_ALL or partition.log.watermark.offset >= end_offset:
-            return call.encode(_response(request, iter((outcome,))))
+            return _encode_plain(outcome, request, call)
         pending = PendingResponse()
 
         def decided(error: ErrorCode) -> None:
-            known = Outcome(call.count_error(error)) if error else outcome
-            call.complete(pending, _response(request, iter((known,))))
+            if error:
+                refused = Outcome(call.count_error(error))
+                call.complete(pending, _response(request, iter((refused,))))
+            else:
+                call.complete_encoded(pending, _encode_plain(outcome, request, call))
 
         deadline_s = call.started_s + request.timeout_ms / 1000
         partition.when_committed(end_offset, deadline_s, decided)
@@ -149,6 +152,17 @@ class ProduceHandler:
         rest = iter(appended)
         outcomes = (next(rest) if each is None else each for each in known)
         return call.encode(_response(request, outcomes))
+
+
+def _encode_plain(outcome: Outcome, request: ProduceRequest, call: Call) -> bytes:
+    """Return the answer for the only partition, to which `_append_plain` has appended."""
+    topic = request.topic_data[0]
+    partition = outcome.partition
+    assert partition is not None
+    return encode_acknowledgement(
+        call.version, call.correlation_id, topic.name, topic.topic_id,
+        topic.partition_data[0].index, outcome.base_offset, partition.log.log_start_offset,
+    )  # fmt: skip
 
 
 def _refusal(name: bytes | None, data: PartitionProduceData, version: int) -> Outcome | None:
