@@ -35,8 +35,8 @@ _NONE: Final = ErrorCode.NONE
 class FetchWaiter(Protocol):
     """A fetch that waits for more bytes than there are."""
 
-    def wake(self) -> None:
-        """Look again: the high watermark moved, or the partition is gone or failed."""
+    def wake(self, partition: Partition) -> None:
+        """Look again: its high watermark moved, or the partition is gone or failed."""
         ...
 
 
@@ -132,7 +132,7 @@ class Partition:
         """Have every waiting fetch look again, now."""
         self._wake_is_scheduled = False
         for waiter in list(self._fetch_waiters):
-            waiter.wake()
+            waiter.wake(self)
 
     def fail_waiters(self, code: ErrorCode) -> None:
         """End all waiting: produces with `code`, fetches with what they find when they look."""

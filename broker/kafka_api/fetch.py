@@ -8,18 +8,20 @@ that there is none; one that begins or ends a session names all partitions, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.kafka_api.call import Call
 from broker.kafka_api.list_offsets import READ_COMMITTED, epoch_error
-from broker.network.answers import Answer
-from broker.requests.fetch_sending import Found, Send, batch_sends
+from broker.network.answers import Answer, Parts
+from broker.requests.fetch_sending import ENTRIES_PER_STEP, Found, Send, batch_sends
 from broker.requests.waiting_fetch import Entry, WaitingFetch
 from broker.requests.warm_slices import WarmSlices
 from broker.steps import Steps
 from broker.storage.log_reader import ReadLimit
 from protocol.error_codes import ErrorCode
 from protocol.errors import TidelogError
+from protocol.kafka.encoded_parts import encode_in_place
 from protocol.kafka.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -87,10 +89,19 @@ class _Fetch(WaitingFetch):
         self._refused: dict[int, ErrorCode] = {}
         """By place: what is not even looked for."""
         self._asked: list[FetchPartition] = []
-        for topic in request.topics:
-            name = handler.name(topic, call.version)
+
+    def answer(self) -> Answer:
+        """Look once; answer, or wait."""
+        return self._begin(self._all_steps())
+
+    def _all_steps(self) -> Steps[Parts | None]:
+        for topic in self._request.topics:
+            name = self._source.name(topic, self._call.version)
             for asked in topic.partitions:
+                if self._asked and not len(self._asked) % ENTRIES_PER_STEP:
+                    yield None
                 self._add(name, asked)
+        return (yield from self._answer_steps())
 
     def _add(self, name: bytes | None, asked: FetchPartition) -> None:
         error = ErrorCode.NONE
@@ -113,12 +124,8 @@ class _Fetch(WaitingFetch):
     def _metrics(self) -> RequestMetrics:
         return self._call.metrics
 
-    def answer(self) -> Answer:
-        """Look once; answer, or wait."""
-        return self._send_or_wait()
-
-    def _look(self) -> list[Found]:
-        looked = super()._look()
+    def _look(self, *, listens: bool = False) -> Steps[list[Found]]:
+        looked = yield from super()._look(listens=listens)
         for place, error in self._refused.items():
             looked[place] = Found(error, looked[place].offset, 0)
         return looked
@@ -134,27 +141,36 @@ class _Fetch(WaitingFetch):
 
     # --- the answer -----------------------------------------------------------------------------
 
-    def _sent(self, sends: Sequence[Send]) -> Answer:
+    def _sent(self, sends: Sequence[Send]) -> Steps[Parts]:
+        """Return the answer; of many partitions it is made, and encoded, in steps."""
+        call, request = self._call, self._request
         rest = iter(zip(self._asked, self._entries, sends, strict=True))
-        topics = []
-        for topic in self._request.topics:
-            # Another topic may have got the name while this one waited.
-            is_there = self._source.name(topic, self._call.version) is not None
-            topics.append(
-                FetchableTopicResponse(
-                    topic=topic.topic,
-                    topic_id=topic.topic_id,
-                    partitions=[self._partition(*next(rest), is_there) for _ in topic.partitions],
-                )
-            )
-        return self._call.encode(FetchResponse(responses=topics))
+        topics: list[Any] = []
+        topics_encoded = spent = 0
+        for topic in request.topics:
+            answer = FetchableTopicResponse(topic.topic, topic.topic_id, [])
+            partitions: list[Any] = answer.partitions
+            encoded, count = 0, len(topic.partitions)
+            for start in range(0, count, ENTRIES_PER_STEP):
+                if spent >= ENTRIES_PER_STEP:
+                    encode_in_place(call.api, call.version, topics, topics_encoded)
+                    encode_in_place(call.api, call.version, partitions, encoded)
+                    topics_encoded, encoded, spent = len(topics), start, 0
+                    yield None
+                # Another topic may have got the name while this one waited.
+                is_there = self._source.name(topic, call.version) is not None
+                some = islice(rest, min(ENTRIES_PER_STEP, count - start))
+                partitions += [self._partition(*each, is_there) for each in some]
+                spent += len(partitions) - start
+            topics.append(answer)
+        return call.encode(FetchResponse(responses=topics))
 
     def _partition(
         self, asked: FetchPartition, entry: Entry, send: Send, is_there: bool
     ) -> PartitionData:
         error, aborted = send.error if is_there else ErrorCode.UNKNOWN_TOPIC_ID, None
         partition: Partition | None = None
-        if not error:
+        if error in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR):  # a closed log may be gone
             try:
                 partition = self._handler.manager.partition_of(entry.topic, entry.partition)
                 if self._limit is ReadLimit.LAST_STABLE:

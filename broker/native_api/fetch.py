@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.network.answers import Answer, Parts
-from broker.requests.fetch_sending import Found, Send, batch_sends, simple_sends
+from broker.requests.fetch_sending import ENTRIES_PER_STEP, Found, Send, batch_sends, simple_sends
 from broker.requests.waiting_fetch import Entry, WaitingFetch
 from broker.requests.warm_slices import WarmSlices
 from broker.steps import Steps
@@ -162,7 +162,7 @@ class FetchRequest(WaitingFetch):
         overhead_bytes = MESSAGE_SET_SEND_HEADER_BYTES * (len(entries) + is_multi)
         self._max_bytes = min(self._max_bytes, max(0, handler.response_bytes_max - overhead_bytes))
         self._min_bytes = min(self._min_bytes, self._max_bytes)  # more could never be found
-        return self._send_or_wait()
+        return self._begin(self._answer_steps())
 
     def _refuse(self, error: ErrorCode) -> bytes:
         self._metrics.errors[error] += 1
@@ -181,8 +181,8 @@ class FetchRequest(WaitingFetch):
             bytes_max=self._max_bytes,
         )
 
-    def _sent(self, sends: Sequence[Send]) -> Answer:
-        """Make the answer of what is ready; or go on waiting, if all of it was markers."""
+    def _sent(self, sends: Sequence[Send]) -> Steps[Parts | None]:
+        """Return the answer of what is ready; or go on waiting, if all of it was markers."""
         has_answer = any(send.error or send.buffers for send in sends)
         if not has_answer and self._max_wait_ms > 0 and not self._handler.manager.is_draining:
             moved = [
@@ -191,11 +191,13 @@ class FetchRequest(WaitingFetch):
             ]
             if moved != self._entries:
                 self._entries = moved
-                return self._send_or_wait()
+                return None
         for send in sends:
             if send.error:
                 self._metrics.errors[send.error] += 1
         if self._is_multi:
+            if len(sends) > ENTRIES_PER_STEP:
+                yield None
             return multi_message_set_send(0, [(send.error, send.buffers) for send in sends])
         error, buffers, _ = sends[0]
         return message_set_send(error, buffers) if buffers else message_set_send_header(error, 0)

@@ -53,6 +53,12 @@ class PendingResponse:
         self._make = make
         self._connection.response_completed()
 
+    def resume_reading(self) -> None:
+        """What paused the reading is over, and the answer is still to come."""
+        self.pauses_reading = False
+        if self._connection is not None:
+            self._connection.response_completed()
+
     def take_answer(self) -> Parts | None:
         """Return the answer and forget it, for it may be large; for the connection alone."""
         answer, self.answer = self.answer, None

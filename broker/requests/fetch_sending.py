@@ -34,6 +34,8 @@ ENTRY_COST_BYTES: Final = SLICE_BYTES // 8
 """What an entry that is converted takes off a step beside its bytes: it may have had to decompress
 up to half a megabyte for them."""
 
+ENOUGH: Final = 1 << 62
+"""More bytes than anybody can wait for."""
 NO_BUFFERS: Final[Sequence[Buffer]] = ()
 
 
@@ -50,6 +52,15 @@ class Found(NamedTuple):
     unchecked: BytesUncheckedError | None = None
     """In the place of data, which has to be checked first."""
 
+    @property
+    def size_bytes(self) -> int:
+        """What there is, as far as anybody waits for more: beside an error nobody does."""
+        if self.unchecked is not None:
+            return self.unchecked.size_bytes
+        if self.error or self.data is None:
+            return ENOUGH
+        return self.data.size_bytes
+
 
 class Send(NamedTuple):
     """The answer to one entry of a fetch."""
@@ -60,7 +71,9 @@ class Send(NamedTuple):
     """Formats 0 and 1: up to where the log was looked through, be it without a message."""
 
 
-def checked(found: Sequence[Found], look: Callable[[], Sequence[Found]]) -> Steps[Sequence[Found]]:
+def checked(
+    found: Sequence[Found], look: Callable[[], Steps[list[Found]]]
+) -> Steps[Sequence[Found]]:
     """Check what nobody has looked at yet, and look again; what has failed is an error there."""
     failures: dict[int, int] = {}
     while any(each.unchecked is not None for each in found):
@@ -70,7 +83,7 @@ def checked(found: Sequence[Found], look: Callable[[], Sequence[Found]]) -> Step
                     yield from each.unchecked.steps()
                 except TidelogError as problem:
                     failures[number] = problem.code
-        again = list(look())
+        again = yield from look()
         for number, code in failures.items():
             again[number] = Found(code, again[number].offset, again[number].max_bytes)
         found = again
@@ -79,7 +92,7 @@ def checked(found: Sequence[Found], look: Callable[[], Sequence[Found]]) -> Step
 
 def batch_sends(
     found: Sequence[Found],
-    look: Callable[[], Sequence[Found]],
+    look: Callable[[], Steps[list[Found]]],
     is_cold: Callable[[FileSlice], bool],
     *,
     mapped: bool,

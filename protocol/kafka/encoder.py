@@ -147,8 +147,13 @@ class _Encoder:
         items = f"{name} or ()" if can_be_null else name
         with source.block(f"for item_{name} in {items}:"):
             if field.structure is not None:
-                with source.block(f"if type(item_{name}) is bytes:"):  # see `encode_part`
-                    source.line(f"add(item_{name})")
+                one = source.constant("structure", field.structure)
+                with source.block(f"if type(item_{name}) is not {one}:"):
+                    # It is encoded: see `encode_part`, and `encode_in_place`.
+                    with source.block(f"if type(item_{name}) is bytes:"):
+                        source.line(f"add(item_{name})")
+                    with source.block("else:"):
+                        source.line(f"add_records(item_{name}, out, parts)")
                     source.line("continue")
                 self.structure(field.structure, f"item_{name}")
             else:

@@ -58,7 +58,7 @@ class Poll:
     def __init__(self) -> None:
         self.wakes = 0
 
-    def wake(self) -> None:
+    def wake(self, partition: Partition) -> None:
         self.wakes += 1
 
 

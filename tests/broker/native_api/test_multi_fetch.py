@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from protocol.error_codes import ErrorCode
 from protocol.native import requests
 from protocol.simple_message_set import iterate
-from tests.support.native_broker import NativeBroker, batch
+from tests.support.native_broker import OS, NativeBroker, batch
 
 
 def multi_fetch(
@@ -78,6 +78,22 @@ def test_given_many_entries_when_fetched_then_they_take_turns_and_keep_their_ord
         assert (waited, paused, error) == (True, True, 0)
         assert sets[0] != sets[1]
         assert sets == sets[:2] * 125
+
+
+@pytest.mark.parametrize("number", [0, 99, 100, 249])
+def test_given_many_entries_when_one_gets_records_then_all_are_answered(number: int):
+    with NativeBroker() as broker:
+        broker.create_topic("logs", 250, OS)
+        entries = [("logs", each, 0, 1_000) for each in range(250)]
+        sent = broker.send(requests.encode_multi_fetch(1 << 20, 1, 10_000, 2, entries))
+        assert (sent.is_waiting, sent.pauses_reading) == (True, False)
+
+        broker.produce("logs", batch(b"a"), partition=number)
+
+        error, sends = sent.multi_fetched
+        assert error == 0
+        assert [place for place, send in enumerate(sends) if send.message_set] == [number]
+        assert not any(broker.partition("logs", each).has_waiters for each in range(250))
 
 
 def test_given_two_empty_entries_when_fetched_then_the_total_length_is_14():
