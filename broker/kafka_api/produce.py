@@ -31,6 +31,7 @@ from protocol.record_batch import MAGIC
 
 if TYPE_CHECKING:
     from broker.kafka_api.kafka_api import KafkaApi
+    from broker.partition import Partition
 
 BY_ID_FROM: Final = 13
 ZSTD_FROM: Final = 7
@@ -53,9 +54,13 @@ class ProduceHandler:
         """Handle a Produce: each partition has its own error."""
         topics = request.topic_data
         if len(topics) == 1 and len(topics[0].partition_data) == 1:
-            outcome = self._append_plain(topics[0], request.acks, call.version)
-            if outcome is not None:
-                return self._acknowledge(outcome, request, call)
+            try:
+                appended = self._append_plain(topics[0], request.acks, call.version)
+            except StorageError as error:
+                failed = self._entries.refused(error)
+                return self._entries.acknowledge([failed], self._shared(request, call, [None]))
+            if appended is not None:
+                return self._acknowledge(*appended, request, call)
         outcomes: list[Outcome | None] = []
         """Of each partition; None where the entries have it."""
         entries: list[Entry] = []
@@ -84,8 +89,15 @@ class ProduceHandler:
             refused=[each for each in outcomes if each is not None],
         )  # fmt: skip
 
-    def _append_plain(self, topic: TopicProduceData, acks: int, version: int) -> Outcome | None:
-        """Append the records of a single partition, if they are plain; None: nothing was done."""
+    def _append_plain(
+        self, topic: TopicProduceData, acks: int, version: int
+    ) -> tuple[Partition, int, int] | None:
+        """Append the records of a single partition, if they are plain.
+
+        Returns:
+            The partition, the offset of the first record, and how many they are. None: nothing was
+            done.
+        """
         data = topic.partition_data[0]
         index, records = data.index, cast(memoryview | None, data.records)
         partitions = self._partitions.get(self._name(topic, version) or b"")
@@ -100,24 +112,27 @@ class ProduceHandler:
             return None
         log = partition.log
         first_offset = log.log_end_offset
-        try:
-            count = log.appender.append_plain(records)
-        except StorageError as error:
-            return self._entries.refused(error)
+        count = log.appender.append_plain(records)
         if not count:
             return None
         partition.bytes_in += len(records)
         partition.messages_in += count
-        return Outcome(0, first_offset, -1, count, partition)
+        return partition, first_offset, count
 
-    def _acknowledge(self, outcome: Outcome, request: ProduceRequest, call: Call) -> Answer:
+    def _acknowledge(
+        self,
+        partition: Partition,
+        first_offset: int,
+        count: int,
+        request: ProduceRequest,
+        call: Call,
+    ) -> Answer:
         """Answer for the only partition, at once or when it is committed."""
-        partition = outcome.partition
-        if partition is None or request.acks == ACKS_NONE:
-            return self._entries.acknowledge([outcome], self._shared(request, call, [None]))
-        end_offset = outcome.base_offset + outcome.message_count
+        if request.acks == ACKS_NONE:
+            return None
+        end_offset = first_offset + count
         if request.acks != ACKS_ALL or partition.log.watermark.offset >= end_offset:
-            return _encode_plain(outcome, request, call)
+            return _encode_plain(partition, first_offset, request, call)
         pending = PendingResponse()
 
         def decided(error: ErrorCode) -> None:
@@ -125,7 +140,8 @@ class ProduceHandler:
                 refused = Outcome(call.count_error(error))
                 call.complete(pending, _response(request, iter((refused,))))
             else:
-                call.complete_encoded(pending, _encode_plain(outcome, request, call))
+                answer = _encode_plain(partition, first_offset, request, call)
+                call.complete_encoded(pending, answer)
 
         deadline_s = call.started_s + request.timeout_ms / 1000
         partition.when_committed(end_offset, deadline_s, decided)
@@ -154,14 +170,14 @@ class ProduceHandler:
         return call.encode(_response(request, outcomes))
 
 
-def _encode_plain(outcome: Outcome, request: ProduceRequest, call: Call) -> bytes:
+def _encode_plain(
+    partition: Partition, first_offset: int, request: ProduceRequest, call: Call
+) -> bytes:
     """Return the answer for the only partition, to which `_append_plain` has appended."""
     topic = request.topic_data[0]
-    partition = outcome.partition
-    assert partition is not None
     return encode_acknowledgement(
         call.version, call.correlation_id, topic.name, topic.topic_id,
-        topic.partition_data[0].index, outcome.base_offset, partition.log.log_start_offset,
+        topic.partition_data[0].index, first_offset, partition.log.log_start_offset,
     )  # fmt: skip
 
 

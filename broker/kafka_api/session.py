@@ -41,17 +41,16 @@ class KafkaSession:
         if found is None:
             raise FrameError(f"there is no API {header.api_key} (from {header.client_id})")
         api, handle, metrics = found
-        started_s = server.monotonic()
+        version, started_s = header.version, server.monotonic()
         metrics.count += 1
         call = Call(
-            api, header.version, header.correlation_id, header.client_id, connection, metrics,
-            started_s, server,
+            api, version, header.correlation_id, header.client_id, connection, metrics, started_s,
+            server,
         )  # fmt: skip
-        if not api.serves(header.version):
+        if not api.first_version <= version <= api.last_version:
             return self._refuse_version(call, frame, header.body_position), 1, frame_end
-        request = decode_request(api, header.version, frame, header.body_position)
-        answer = handle(request, call)
-        if isinstance(answer, PendingResponse):
+        answer = handle(decode_request(api, version, frame, header.body_position), call)
+        if answer.__class__ is PendingResponse:
             return answer, 1, frame_end  # whoever completes it takes the time
         metrics.latency.observe(server.monotonic() - started_s)
         return (call.encode(answer) if isinstance(answer, Struct) else answer), 1, frame_end

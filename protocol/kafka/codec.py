@@ -13,8 +13,11 @@ The functions for an API and version are written at their first use, in about ha
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from protocol.errors import FrameError, TidelogError
 from protocol.identifiers import Buffer
@@ -45,7 +48,7 @@ HEADER_TAGS_MAX: Final = 16
 _header_of = HEADER.unpack_from
 
 
-class RequestHeader(NamedTuple):
+class RequestHeader(msgspec.Struct, gc=False):
     """What stands before the body of a request, and where the body begins."""
 
     api_key: int
@@ -95,8 +98,15 @@ def decode_request(api: Api, version: int, frame: memoryview, position: int) -> 
     Raises:
         FrameError: it is cut, or cannot be.
     """
-    is_flexible = version >= api.flexible_from
-    decoder = _decoder(api.request, version, is_flexible, MESSAGE_ELEMENTS_MAX)
+    decoder = _request_decoders.get((api.request, version))
+    if decoder is None:
+        decoder = make_decoder(
+            api.request,
+            version,
+            is_flexible=api.is_flexible(version),
+            elements_max=MESSAGE_ELEMENTS_MAX,
+        )
+        _request_decoders[api.request, version] = decoder
     return _decode(decoder, frame, position)
 
 
@@ -152,13 +162,13 @@ def decode_response(api: Api, version: int, frame: memoryview) -> tuple[int, Any
             position = _skip_header_tags(frame, position)
     except (struct.error, TidelogError) as error:
         raise FrameError(f"an answer's header is cut: {error}") from error
-    decoder = _decoder(api.response, version, is_flexible, OWN_ELEMENTS_MAX)
-    return correlation_id, _decode(decoder, frame, position)
+    return correlation_id, _decode(_decoder(api.response, version, is_flexible), frame, position)
 
 
+_request_decoders: dict[tuple[type[Struct], int], Callable[..., tuple[Any, int]]] = {}
 _decoder = cache(
-    lambda structure, version, is_flexible, elements_max: make_decoder(
-        structure, version, is_flexible=is_flexible, elements_max=elements_max
+    lambda structure, version, is_flexible: make_decoder(
+        structure, version, is_flexible=is_flexible, elements_max=OWN_ELEMENTS_MAX
     )
 )
 _encoder = cache(

@@ -191,7 +191,8 @@ def test_given_what_is_not_served_when_the_header_is_read_then_nothing_is_looked
 ) -> None:
     frame = struct.pack(">hhih", key, version, -5, 1) + b"a" + b"\xff" * 9
 
-    assert codec.decode_header(memoryview(frame)) == (key, version, -5, "a", 11)
+    expected = codec.RequestHeader(key, version, -5, "a", 11)
+    assert codec.decode_header(memoryview(frame)) == expected
 
 
 def test_given_defaults_when_fields_are_not_in_a_version_then_they_are_those_of_kafka() -> None:
