@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.kafka_api.call import Call
-from broker.kafka_api.list_offsets import READ_COMMITTED, epoch_error
+from broker.kafka_api.list_offsets import NO_EPOCH, READ_COMMITTED, epoch_error
 from broker.network.answers import Answer, Parts
 from broker.requests.fetch_sending import ENTRIES_PER_STEP, Found, Send, batch_sends
 from broker.requests.waiting_fetch import Entry, WaitingFetch
@@ -107,7 +107,7 @@ class _Fetch(WaitingFetch):
         error = ErrorCode.NONE
         if name is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID
-        else:
+        elif asked.current_leader_epoch != NO_EPOCH:
             try:
                 log = self._handler.manager.partition_of(name, asked.partition).log
                 error = epoch_error(log, asked.current_leader_epoch)
@@ -172,7 +172,7 @@ class _Fetch(WaitingFetch):
         partition: Partition | None = None
         if error in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR):  # a closed log may be gone
             try:
-                partition = self._handler.manager.partition_of(entry.topic, entry.partition)
+                partition = self._source.manager.partition_of(entry.topic, entry.partition)
                 if self._limit is ReadLimit.LAST_STABLE:
                     aborted = self._aborted(partition, entry.offset) if send.buffers else []
             except TidelogError as problem:  # it went while its batches were read
@@ -185,14 +185,14 @@ class _Fetch(WaitingFetch):
                 aborted_transactions=aborted,
                 records=b"",
             )
-        log = partition.log
+        log, watermark = partition.log, partition.log.watermark
         return PartitionData(
-            partition_index=asked.partition,
-            high_watermark=log.high_watermark,
-            last_stable_offset=log.last_stable_offset,
+            asked.partition,
+            high_watermark=watermark.offset,
+            last_stable_offset=watermark.last_stable_offset,
             log_start_offset=log.log_start_offset,
             aborted_transactions=aborted,
-            records=list(send.buffers),
+            records=send.buffers,
         )
 
     @staticmethod

@@ -153,16 +153,16 @@ class WaitingFetch(abc.ABC):
 
         Returns: what was found; and the two arguments for the entries that follow.
         """
-        partition_of = self._handler.manager.partition_of
+        partition_of, limit = self._handler.manager.partition_of, self._limit
         looked: list[Found] = []
         for topic, number, offset, entry_max_bytes in entries:
-            max_bytes = min(entry_max_bytes, bytes_left)
+            max_bytes = entry_max_bytes if entry_max_bytes < bytes_left else bytes_left
             try:
                 if max_bytes < 0:
                     raise InvalidRequestError(f"max_bytes is {max_bytes}")
                 partition = partition_of(topic, number)
-                data = partition.log.read(
-                    offset, max_bytes, limit=self._limit, min_one=min_one, at_once=False
+                data = partition.log.reader.read(
+                    offset, max_bytes, limit, min_one=min_one, at_once=False
                 )
                 if not min_one and data.size_bytes >= max_bytes and not data.has_whole_batch():
                     data = data._replace(slices=())  # it is there, though: nobody need wait for it
