@@ -70,6 +70,20 @@ def broker(directory: Path, *settings: str, is_settled: bool = True) -> Iterator
         yield Server(process, bound["native_port"], bound["http_port"])
 
 
+def child(server: Server, module: str) -> int:
+    """Return the process number of the server's one child that runs a module."""
+    children = Path(f"/proc/{server.process.pid}/task").glob("*/children")
+    found = [
+        int(number)
+        for each in children
+        for number in each.read_text().split()
+        if module.encode() in Path(f"/proc/{number}/cmdline").read_bytes()
+    ]
+    if len(found) != 1:
+        raise RuntimeError(f"{len(found)} processes of {module}")
+    return found[0]
+
+
 @contextmanager
 def floor(kind: str, file: Path) -> Iterator[Server]:
     """Run one of the servers of `bench.floor`."""

@@ -25,6 +25,8 @@ from protocol.stored.index_entries import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from protocol.stored.transaction_index import AbortedTransaction
 
 WRITE_BYTES: Final = 1024 * 1024
+SYNC_BYTES: Final = 8 * 1024 * 1024
+"""So much is left to one sync: a bigger one would keep the syncs of produces waiting behind it."""
 
 KINDS: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
@@ -35,7 +37,7 @@ class CleanedSegment:
     __slots__ = (
         "_base_offset", "_directory", "_disk", "_file", "_index_interval_bytes", "_indexed_at",
         "_largest", "_note_written", "_offset_index", "_offset_of_largest", "_pending",
-        "_pending_bytes", "_time_index", "_timestamp_indexed", "size_bytes",
+        "_pending_bytes", "_time_index", "_timestamp_indexed", "_unsynced_bytes", "size_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -56,7 +58,7 @@ class CleanedSegment:
         self.size_bytes = 0
         self._indexed_at = 0
         self._pending: list[Buffer] = []
-        self._pending_bytes = 0
+        self._pending_bytes = self._unsynced_bytes = 0
         self._largest: int = NO_TIMESTAMP
         self._timestamp_indexed: int = NO_TIMESTAMP
         self._offset_of_largest = base_offset
@@ -91,8 +93,15 @@ class CleanedSegment:
 
     def _write(self) -> None:
         pending, self._pending = self._pending, []
-        write_whole(self._file, pending, self.size_bytes - self._pending_bytes)
-        self._note_written(self._pending_bytes)
+        size, position = self._pending_bytes, self.size_bytes - self._pending_bytes
+        write_whole(self._file, pending, position)
+        self._unsynced_bytes += size
+        if self._unsynced_bytes >= SYNC_BYTES:
+            self._file.sync()
+            self._unsynced_bytes = 0
+        else:
+            self._file.start_writeback(position, size)
+        self._note_written(size)
         self._pending_bytes = 0
 
     def finish(self, aborted: Iterable[AbortedTransaction], modified_at_ms: int) -> int:
