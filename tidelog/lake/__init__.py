@@ -1,0 +1,1 @@
+"""Lake: a topic as Parquet files and a log of commits, readable without Tidelog."""

@@ -1,0 +1,1 @@
+"""Spark: data sources, sinks and jobs over topics and their segments, on PySpark."""

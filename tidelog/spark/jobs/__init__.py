@@ -1,0 +1,1 @@
+"""Jobs: what `tidelog spark JOB` runs; each can be called from a notebook as well."""
