@@ -41,7 +41,8 @@ class Job:
         metrics_file: Where figures go for Prometheus' textfile collector, whole at any time.
         """
         self.name, self.is_dry_run = name, is_dry_run
-        self._make_session, self._session = session, None
+        self._make_session = session
+        self._session: SparkSession | None = None
         self._on_progress, self._metrics_file = on_progress, metrics_file
         self._registry = CollectorRegistry()
         self._gauges: dict[str, Gauge] = {}
