@@ -25,7 +25,7 @@ from tidelog.cli import (
     topics,
     verify,
 )
-from tidelog.cli.errors import ExitCode, explained, usage_error
+from tidelog.cli.errors import TRACEBACK_VARIABLE, ExitCode, explained, usage_error
 from tidelog.cli.health import health
 from tidelog.cli.serve import serve
 
@@ -53,9 +53,8 @@ GROUPS: Final = {
     "topics": "List, describe, create, alter and delete topics.",
     "segments": "Show the files of a topic, and how long each stays.",
     "config": "Show and check the daemon's configuration.",
+    "spark": "Run jobs over topics, segments and lakes with Spark, here or on a cluster.",
 }
-
-TRACEBACK_VARIABLE: Final = "TIDELOG_TRACEBACK"
 
 PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+import sys
 from typing import Final
 
 import typer
@@ -39,12 +40,24 @@ class CommandError(Exception):
 CLICK_ERROR: Final[type[Exception]] = typer.BadParameter.__bases__[0].__bases__[0]
 """ClickException: newer versions of typer carry a click of their own, with no public name."""
 
+TRACEBACK_VARIABLE: Final = "TIDELOG_TRACEBACK"
+"""Set, errors that are bugs are shown whole, and what Spark logs is, too."""
+
 _ERRNO: Final = re.compile(r"\[Errno -?\d+\] ")
 _HINTS: Final = {
     2: "; `tidelog health` names the offsets, and consume --from goes on behind them",
     56: "; `tidelog health` says why",
 }
 """What to do next, by the number of an error whose cause is on the broker's disk."""
+_EXTRAS: Final = {
+    "numpy": "segments",
+    "pyarrow": "segments",
+    "pyspark": "spark",
+    "py4j": "spark",
+    "deltalake": "delta",
+    "pyiceberg": "iceberg",
+}
+"""What to install, by the module that is missing."""
 _TOPIC_ONLY: Final = re.compile(r"[a-zA-Z0-9._-]*")
 
 
@@ -61,7 +74,9 @@ def explained(error: BaseException) -> tuple[str, ExitCode] | None:
         return "", ExitCode.INTERRUPTED
     if isinstance(error, OSError):
         return _os_error(error), ExitCode.FAILED
-    return _tidelog_error(error)
+    if isinstance(error, ModuleNotFoundError):
+        return _missing_module(error)
+    return _pipeline_error(error) or _tidelog_error(error)
 
 
 def usage_error(error: BaseException) -> str | None:
@@ -100,6 +115,32 @@ def _tidelog_error(error: BaseException) -> tuple[str, ExitCode] | None:
     if isinstance(error, BrokerError):
         return broker_error_text(error.number, error.message), ExitCode.FAILED
     return str(error), ExitCode.FAILED
+
+
+def _pipeline_error(error: BaseException) -> tuple[str, ExitCode] | None:
+    """Explain what `tidelog.segments` and `tidelog.spark` raise.
+
+    Their modules are not imported for it, as that takes long: what raised it has imported them.
+    """
+    for module, name in (
+        ("tidelog.segments.errors", "SegmentError"),
+        ("tidelog.spark.jobs.job", "JobError"),
+    ):
+        known = getattr(sys.modules.get(module), name, ())
+        if isinstance(error, known):
+            is_usage = type(error).__name__ == "OptionError"
+            return str(error), ExitCode.USAGE if is_usage else ExitCode.FAILED
+    return None
+
+
+def _missing_module(error: ModuleNotFoundError) -> tuple[str, ExitCode] | None:
+    name = (error.name or "").partition(".")[0]
+    if name not in _EXTRAS:
+        return None
+    return (
+        f"this needs {name}, which is not installed: pip install 'tidelog[{_EXTRAS[name]}]'",
+        ExitCode.FAILED,
+    )
 
 
 def _os_error(error: OSError) -> str:

@@ -6,20 +6,34 @@ a notebook and a test each have their own way to show progress.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Job", "JobError"]
+__all__ = ["Job", "JobError", "JobResult"]
 
 
 class JobError(Exception):
     """A job that cannot be done: one sentence that says what to do about it."""
+
+
+class JobResult(Protocol):
+    """What a job comes to: a msgspec struct, so that --json can write it as it is."""
+
+    def rows(self) -> Sequence[Mapping[str, object]]:
+        """Return the table for people: column names to cells, the same names in each row."""
+
+    def sentence(self) -> str:
+        """Return what was done, in one line below the table."""
+
+    @property
+    def is_ok(self) -> bool:
+        """False ends the command with exit code 1: it found something, or a limit was passed."""
 
 
 class Job:

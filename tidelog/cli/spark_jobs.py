@@ -1,0 +1,159 @@
+"""Spark jobs: what the commands of `tidelog spark` have in common: a session, progress, a result.
+
+A command is three lines: it imports its job, makes the job's options, and calls `run_job`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+import typer
+
+from tidelog.cli import output
+from tidelog.cli.errors import TRACEBACK_VARIABLE, CommandError, ExitCode
+from tidelog.cli.spark_options import CommonOptions
+from tidelog.cli.spark_progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidelog.spark.jobs.job import Job, JobResult
+
+__all__ = ["cause_of", "run_job"]
+
+Options = TypeVar("Options")
+
+OURS: Final = ("tidelog.", "protocol.")
+"""Errors of these modules are sentences of their own; of others the type is told, too."""
+TRACEBACK_BEGIN: Final = "Traceback (most recent call last):"
+
+
+def run_job(
+    name: str,
+    run: Callable[[Options, Job], JobResult],
+    options: Options,
+    common: CommonOptions,
+) -> None:
+    """Run a job, write its result, and end the command with its exit code.
+
+    The result is written as a table and a sentence, or with --json as one line of JSON.
+
+    Raises:
+        CommandError: Spark failed, or could not start. What the job itself raises goes through.
+    """
+    from tidelog.spark.jobs.job import Job
+
+    made: list[SparkSession] = []
+
+    def session() -> SparkSession:
+        made.append(_session(name, common))
+        return made[0]
+
+    progress = Progress(name)
+    job = Job(
+        name,
+        session,
+        is_dry_run=common.is_dry_run,
+        on_progress=progress,
+        metrics_file=common.metrics_file,
+    )
+    try:
+        with _spark_failures():
+            result = run(options, job)
+    finally:
+        progress.end()
+        for one in made:
+            one.stop()
+    _write(result, as_json=common.as_json)
+    raise typer.Exit(ExitCode.DONE if result.is_ok else ExitCode.FAILED)
+
+
+def _write(result: JobResult, *, as_json: bool) -> None:
+    if as_json:
+        output.write_line(msgspec.json.encode(result).decode())
+        return
+    rows = result.rows()
+    if rows:
+        columns = list(rows[0])
+        output.write_table(
+            [column.replace("_", " ") for column in columns],
+            [[row[column] for column in columns] for row in rows],
+        )
+    output.say(result.sentence())
+
+
+def _session(name: str, common: CommonOptions) -> SparkSession:
+    from tidelog.spark.session import session
+
+    conf = {"spark.ui.showConsoleProgress": "false"} | common.spark_conf
+    if os.environ.get(TRACEBACK_VARIABLE):
+        return session(f"tidelog {name}", common.master, conf)
+    with tempfile.TemporaryFile() as log:
+        try:
+            with _standard_error_to(log):
+                return session(f"tidelog {name}", common.master, conf)
+        except Exception as error:
+            if "JAVA_GATEWAY_EXITED" not in str(error):
+                raise
+            log.seek(0)
+            lines = log.read().decode(errors="replace").splitlines()
+            said = next((line.strip() for line in lines if "rror" in line), "it does not say why")
+            raise CommandError(f"Spark's Java did not start: {said}") from error
+
+
+@contextmanager
+def _standard_error_to(file: IO[bytes]) -> Iterator[None]:
+    """Have the processes that are started meanwhile write their standard error into a file.
+
+    Java and its Python workers keep it: they tell every failure of a task with pages of stack
+    trace, of which `cause_of` has made one sentence by then.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@contextmanager
+def _spark_failures() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE) or not _is_of_spark(error):
+            raise
+        raise CommandError(cause_of(str(error))) from error
+
+
+def _is_of_spark(error: BaseException) -> bool:
+    root = type(error).__module__.partition(".")[0]
+    return root in ("pyspark", "py4j")
+
+
+def cause_of(text: str) -> str:
+    """Return the sentence that matters in what Spark says about a failure.
+
+    That is the Python error of a task or of a data source, if there is one: the last line of the
+    last traceback. Else it is the last of Java's causes.
+    """
+    _, found, rest = text.rpartition(TRACEBACK_BEGIN)
+    lines = rest.splitlines()
+    if found:
+        raised = next((line for line in lines if line and not line[0].isspace()), "")
+        kind, _, message = raised.partition(": ")
+        if message and kind.startswith(OURS):
+            return message
+        return f"a task of Spark failed: {raised}"
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    last = causes[-1] if causes else lines[0] if lines else "it does not say why"
+    return f"Spark failed: {last.removeprefix('Caused by: ')}"
