@@ -61,28 +61,33 @@ class KafkaPrograms:
 @functools.cache
 def kafka_programs() -> KafkaPrograms:
     """Return Kafka's programs, fetched now if need be; else skip the test, or fail it."""
-    java, maven = shutil.which("java"), shutil.which("mvn")
+    java = shutil.which("java")
     if java is None:
         give_up("there is no java")
-    pom = POM.read_bytes()
-    jars = ROOT / ".kafka-jars" / hashlib.sha256(pom).hexdigest()[:12]
+    return KafkaPrograms(java, f"{fetched_jars(POM)}/*")
+
+
+def fetched_jars(pom: Path) -> Path:
+    """Return a directory with the jars that a pom names, fetched now if need be; else skip."""
+    jars = ROOT / ".kafka-jars" / hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     jars.parent.mkdir(exist_ok=True)
     with (jars.parent / ".lock").open("w") as lock:  # one fetch for all test processes
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not jars.exists():
+            maven = shutil.which("mvn")
             if maven is None:
                 give_up("there is no mvn to fetch them")
-            fetch(maven, jars)
-    return KafkaPrograms(java, f"{jars}/*")
+            _fetch(maven, pom, jars)
+    return jars
 
 
-def fetch(maven: str, jars: Path) -> None:
+def _fetch(maven: str, pom: Path, jars: Path) -> None:
     """Copy the jars and all they need into a directory that appears whole."""
     unfinished = jars.with_name(jars.name + ".part")
     shutil.rmtree(unfinished, ignore_errors=True)
     goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
     done = subprocess.run(
-        [maven, "-q", "-B", "-f", POM, goal, f"-DoutputDirectory={unfinished}"],
+        [maven, "-q", "-B", "-f", pom, goal, f"-DoutputDirectory={unfinished}"],
         capture_output=True,
         text=True,
         timeout=FETCH_TIMEOUT_S,
