@@ -1,0 +1,24 @@
+"""Session: its settings, and that the user's come first."""
+
+from __future__ import annotations
+
+from tidelog.spark import session
+from tidelog.spark.session import SETTINGS
+
+
+def test_given_a_session_when_made_then_it_has_our_settings_and_the_users(spark):
+    assert spark.conf.get("spark.driver.memory") == "1g"
+    for name, value in SETTINGS.items():
+        assert spark.conf.get(name) == value
+    assert spark.range(10).count() == 10
+
+
+def test_given_a_session_already_when_asked_for_one_then_it_is_that_with_its_own_settings(spark):
+    name = "spark.sql.execution.arrow.maxBytesPerBatch"
+    spark.conf.set(name, "1000000")
+
+    again = session(conf={"spark.sql.shuffle.partitions": 2})
+
+    assert again is spark
+    assert spark.conf.get(name) == "1000000"
+    spark.conf.set(name, SETTINGS[name])

@@ -1,0 +1,34 @@
+"""Sources: what `spark.read.format(...)` finds by name.
+
+Importing this registers them with the session that is active; a module `pyspark_*` for each lets
+Spark find them by itself where the package is installed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSource
+
+__all__ = ["SOURCES", "register"]
+
+SOURCES: Final[tuple[type[DataSource], ...]] = ()
+
+
+def register(spark: Any) -> None:
+    """Make all sources known to a session by their names."""
+    for source in SOURCES:
+        try:
+            spark.dataSource.register(source)
+        except AnalysisException as error:
+            if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+                raise
+            # Spark found the module `pyspark_*` of that name, which is the same class.
+
+
+if (active := SparkSession.getActiveSession()) is not None:
+    register(active)
