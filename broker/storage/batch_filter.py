@@ -20,7 +20,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from broker.storage.cleaned_transactions import CleanedTransactions
 from broker.storage.entry_walk import EntryHeader, LegacyHeader
 from broker.storage.offset_map import OffsetMap
 from protocol.checksum import crc32c
@@ -51,6 +50,7 @@ from protocol.record_slices import (
     moved_record,
     slice_records,
 )
+from protocol.stored.cleaned_transactions import CleanedTransactions
 
 NO_MARKER: Final = -1
 

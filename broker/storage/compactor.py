@@ -31,7 +31,6 @@ from broker.storage.batch_filter import (
     key_slices,
 )
 from broker.storage.cleaned_segment import CleanedSegment
-from broker.storage.cleaned_transactions import CleanedTransactions
 from broker.storage.compaction import CompactionSegment, SegmentSizes, group_segments
 from broker.storage.disk import Disk
 from broker.storage.entry_walk import EntryHeader
@@ -46,6 +45,7 @@ from protocol.errors import (
 )
 from protocol.record_batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader
 from protocol.stored import transaction_index
+from protocol.stored.cleaned_transactions import CleanedTransactions
 from protocol.stored.file_names import (
     log_file_name,
     offset_index_file_name,
