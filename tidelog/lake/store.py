@@ -1,0 +1,274 @@
+"""Store: the files of a lake, in a directory of this machine or in any file system of pyarrow's.
+
+A lake asks three things of it. A file is durable when its writer has closed it. A file can be
+created only where there is none: that is what makes one of two writers the first. And a file can
+be moved. On this machine these are fsync, link and rename, each with an fsync of the directory.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pyarrow.fs import FileSelector, FileType, LocalFileSystem, SubTreeFileSystem
+
+from tidelog.lake.errors import UnsafeStoreError
+from tidelog.segments.location import Location
+
+__all__ = ["ArrowStore", "LocalStore", "Store", "StoredFile", "open_store"]
+
+CREATE_ONLY_PROTOCOLS: Final = frozenset({"gcs", "gs", "memory", "s3", "s3a"})
+"""Of fsspec: those whose `pipe_file(mode="create")` is one conditional request."""
+
+
+class StoredFile(NamedTuple):
+    """A file of a listing."""
+
+    path: str
+    """Relative to the store's root."""
+    size_bytes: int
+    modified_s: float
+    """Seconds since 1970."""
+
+
+class Store(abc.ABC):
+    """A tree of files; paths are relative to its root, with `/` between names."""
+
+    @abc.abstractmethod
+    def location(self, path: str) -> Location:
+        """Return where pyarrow finds a file."""
+
+    @abc.abstractmethod
+    def read(self, path: str) -> bytes:
+        """Return what a file holds. FileNotFoundError if it is not there."""
+
+    @abc.abstractmethod
+    def size(self, path: str) -> int | None:
+        """Return a file's bytes; None if it is not there."""
+
+    @abc.abstractmethod
+    def files(self, directory: str) -> list[StoredFile]:
+        """Return all files below a directory; none if it is not there."""
+
+    @abc.abstractmethod
+    def create(self, path: str) -> contextlib.AbstractContextManager[Any]:
+        """Open a new file for writing: durable once the block ends, no promise if it raises."""
+
+    @abc.abstractmethod
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create a file, durably and whole or not at all; False if it is there already.
+
+        UnsafeStoreError if the file system cannot do that.
+        """
+
+    @abc.abstractmethod
+    def move(self, source: str, target: str) -> bool:
+        """Rename a file; False if it is not there. Durable after `sync` only."""
+
+    @abc.abstractmethod
+    def remove(self, path: str) -> None:
+        """Delete a file, if it is there. Durable after `sync` only."""
+
+    @abc.abstractmethod
+    def sync(self, paths: Iterable[str]) -> None:
+        """Make durable that these files are there, or are not."""
+
+
+class LocalStore(Store):
+    """A directory of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def location(self, path: str) -> Location:
+        return Location(LocalFileSystem(), str(self.root / path))
+
+    def read(self, path: str) -> bytes:
+        return (self.root / path).read_bytes()
+
+    def size(self, path: str) -> int | None:
+        try:
+            return (self.root / path).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def files(self, directory: str) -> list[StoredFile]:
+        found = []
+        for parent, _, names in os.walk(self.root / directory):
+            for name in names:
+                path = Path(parent, name)
+                with contextlib.suppress(FileNotFoundError):  # moved since it was listed
+                    status = path.stat()
+                    found.append(
+                        StoredFile(
+                            path.relative_to(self.root).as_posix(), status.st_size, status.st_mtime
+                        )
+                    )
+        return sorted(found)
+
+    @contextlib.contextmanager
+    def create(self, path: str) -> Iterator[Any]:
+        full = self.root / path
+        _make_directory(full.parent)
+        with full.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        _sync_directory(full.parent)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        full = self.root / path
+        draft = f"{path}.{uuid.uuid4().hex}.draft"
+        with self.create(draft) as file:
+            file.write(data)
+        try:
+            os.link(self.root / draft, full)
+        except FileExistsError:
+            return False
+        finally:
+            (self.root / draft).unlink()
+        _sync_directory(full.parent)
+        return True
+
+    def move(self, source: str, target: str) -> bool:
+        full = self.root / target
+        _make_directory(full.parent)
+        try:
+            (self.root / source).rename(full)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def remove(self, path: str) -> None:
+        (self.root / path).unlink(missing_ok=True)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        for directory in sorted({(self.root / path).parent for path in paths}):
+            _sync_directory(directory)
+
+
+class ArrowStore(Store):
+    """A directory of a file system of pyarrow's, such as a bucket of an object store.
+
+    A move is a copy and a deletion there: it costs a request or two on the side of the store.
+    """
+
+    def __init__(self, root: Location, *, is_single_writer: bool = False) -> None:
+        """Args:
+        is_single_writer: The caller knows that nobody else writes: then looking whether a file is
+            there, and creating it if not, does where one request for both cannot be had.
+        """
+        self._root, self._is_single_writer = root, is_single_writer
+
+    def location(self, path: str) -> Location:
+        return self._root.child(path)
+
+    def read(self, path: str) -> bytes:
+        filesystem, full = self.location(path)
+        with filesystem.open_input_stream(full) as file:
+            return bytes(file.read())
+
+    def size(self, path: str) -> int | None:
+        filesystem, full = self.location(path)
+        info = filesystem.get_file_info(full)
+        return int(info.size) if info.type is FileType.File else None
+
+    def files(self, directory: str) -> list[StoredFile]:
+        filesystem, full = self.location(directory)
+        selector = FileSelector(full, recursive=True, allow_not_found=True)
+        cut = len(full.strip("/")) - len(directory)
+        return sorted(
+            StoredFile(info.path.strip("/")[cut:], info.size, (info.mtime_ns or 0) / 1e9)
+            for info in filesystem.get_file_info(selector)
+            if info.type is FileType.File
+        )
+
+    @contextlib.contextmanager
+    def create(self, path: str) -> Iterator[Any]:
+        filesystem, full = self._with_parent(path)
+        with filesystem.open_output_stream(full) as file:
+            yield file
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        filesystem, full = self._with_parent(path)
+        backend = _fsspec_backend(filesystem)
+        if CREATE_ONLY_PROTOCOLS.intersection(_protocols(backend)):
+            try:
+                backend.pipe_file(full, data, mode="create")
+            except FileExistsError:
+                return False
+            return True
+        if not self._is_single_writer:
+            raise UnsafeStoreError(
+                f"{filesystem.type_name} cannot create a file only where there is none, so that "
+                "two writers could not tell who was first: use a file system of s3fs or gcsfs, or "
+                "say that there is a single writer"
+            )
+        if self.size(path) is not None:
+            return False
+        with self.create(path) as file:
+            file.write(data)
+        return True
+
+    def move(self, source: str, target: str) -> bool:
+        if self.size(source) is None:
+            return False
+        filesystem, full = self._with_parent(target)
+        filesystem.move(self.location(source).path, full)
+        return True
+
+    def remove(self, path: str) -> None:
+        filesystem, full = self.location(path)
+        with contextlib.suppress(FileNotFoundError):
+            filesystem.delete_file(full)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Nothing is to do: what such a store has answered is durable."""
+
+    def _with_parent(self, path: str) -> Location:
+        location = self.location(path)
+        if location.filesystem.type_name not in ("abfs", "gcs", "s3"):  # these have no directories
+            location.filesystem.create_dir(location.path.rpartition("/")[0], recursive=True)
+        return location
+
+
+def open_store(location: Location, *, is_single_writer: bool = False) -> Store:
+    """Return the store at a location."""
+    filesystem, path = location
+    while isinstance(filesystem, SubTreeFileSystem):
+        filesystem, path = filesystem.base_fs, f"{filesystem.base_path}{path.lstrip('/')}"
+    if isinstance(filesystem, LocalFileSystem) or "file" in _protocols(_fsspec_backend(filesystem)):
+        return LocalStore(Path(path))
+    return ArrowStore(Location(filesystem, path), is_single_writer=is_single_writer)
+
+
+def _fsspec_backend(filesystem: Any) -> Any:
+    """Return the file system of fsspec behind one of pyarrow's; None if there is none."""
+    return getattr(getattr(filesystem, "handler", None), "fs", None)
+
+
+def _protocols(backend: Any) -> tuple[str, ...]:
+    protocol = getattr(backend, "protocol", ())
+    return (protocol,) if isinstance(protocol, str) else tuple(protocol)
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory and those above it, durably."""
+    if path.is_dir():
+        return
+    _make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
