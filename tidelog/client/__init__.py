@@ -24,6 +24,7 @@ from tidelog.client.values import (
     Message,
     PartitionInfo,
     Start,
+    StoredBatches,
     TopicInfo,
 )
 
@@ -50,6 +51,7 @@ __all__ = [
     "ProducerSettings",
     "ResponseTooLargeError",
     "Start",
+    "StoredBatches",
     "TidelogError",
     "TopicInfo",
     "UnexpectedOffsetError",

@@ -25,6 +25,7 @@ from tidelog.client.values import (
     FetchFrom,
     Message,
     Start,
+    StoredBatches,
     TopicInfo,
 )
 
@@ -130,6 +131,34 @@ class AsyncClient:
         source = FetchFrom(topic, partition, offset, max_bytes)
         call = calls.fetch(
             source,
+            min_bytes=min_bytes,
+            max_wait_ms=max_wait_ms,
+            response_bytes_max=self._response_bytes_max,
+        )
+        return await self._call(call, max_wait_ms / 1000)
+
+    async def fetch_batches(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        max_bytes: int = 1024 * 1024,
+        min_bytes: int = 1,
+        max_wait_ms: int = 0,
+    ) -> StoredBatches:
+        """Fetch record batches as they are stored, from the one that holds `offset` on.
+
+        For those who decode, forward or store whole batches themselves: what they hold, their CRC
+        too, is not looked at.
+
+        Raises:
+            BrokerError: the broker's code, e.g. OFFSET_OUT_OF_RANGE.
+            FetchTooLargeError: the first batch is larger than `response_bytes_max`.
+            DamagedBatchError: the first header is damaged.
+        """
+        call = calls.fetch_batches(
+            FetchFrom(topic, partition, offset, max_bytes),
             min_bytes=min_bytes,
             max_wait_ms=max_wait_ms,
             response_bytes_max=self._response_bytes_max,

@@ -23,6 +23,7 @@ from protocol.limits import RESPONSE_BYTES_MAX
 from protocol.native import requests, responses, topic_changes
 from protocol.native.request_types import EARLIEST_TIME, LATEST_TIME, MessageFormat
 from protocol.record_batch import check_batch, iterate_records
+from protocol.record_batch_header import parse_header
 from tidelog.client.errors import (
     DamagedBatchError,
     FetchTooLargeError,
@@ -35,6 +36,7 @@ from tidelog.client.values import (
     FetchFrom,
     Message,
     PartitionInfo,
+    StoredBatches,
     TopicInfo,
 )
 
@@ -125,6 +127,33 @@ def fetch(
         answer.raise_for_error()
         return answer
 
+    return _fetch(source, parse, min_bytes, max_wait_ms, response_bytes_max)
+
+
+def fetch_batches(
+    source: FetchFrom,
+    *,
+    min_bytes: int = 1,
+    max_wait_ms: int = 0,
+    response_bytes_max: int = RESPONSE_BYTES_MAX,
+) -> Call[StoredBatches]:
+    """Fetch from one partition what is stored, undecoded; an error code is raised."""
+
+    def parse(frame: memoryview) -> StoredBatches:
+        send = responses.decode_message_set_send(frame)
+        check(send.error, f"{source.topic}-{source.partition}")
+        return read_batches(source, send.message_set)
+
+    return _fetch(source, parse, min_bytes, max_wait_ms, response_bytes_max)
+
+
+def _fetch(
+    source: FetchFrom,
+    parse: Callable[[memoryview], T],
+    min_bytes: int,
+    max_wait_ms: int,
+    response_bytes_max: int,
+) -> Call[T]:
     request = requests.encode_fetch(
         source.topic,
         source.partition,
@@ -218,6 +247,30 @@ def read_fetch(
         next_offset = max(next_offset, header.next_offset)
         position += header.size_bytes
     return FetchAnswer(topic, partition, send.error, messages, next_offset)
+
+
+def read_batches(source: FetchFrom, message_set: memoryview) -> StoredBatches:
+    """Find the whole batches of an answer by their headers; what they hold is not checked.
+
+    Raises:
+        DamagedBatchError: the first header cannot be, or its batch is cut. What comes later and
+            cannot be is left for the next fetch.
+    """
+    position, next_offset = 0, source.offset
+    while position < len(message_set):
+        try:
+            header = parse_header(message_set, position)
+            if position + header.size_bytes > len(message_set):
+                raise BatchTruncatedError(position, "body")
+        except CorruptMessageError as error:
+            if position:
+                break
+            raise DamagedBatchError(
+                position, error.reason, source.topic, source.partition, next_offset
+            ) from error
+        next_offset = max(next_offset, header.next_offset)
+        position += header.size_bytes
+    return StoredBatches(source.topic, source.partition, message_set[:position], next_offset)
 
 
 # --- offsets and topics -------------------------------------------------------------------------

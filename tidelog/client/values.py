@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 from protocol.errors import BrokerError
+from protocol.identifiers import Buffer
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
@@ -87,6 +88,17 @@ class FetchAnswer(NamedTuple):
         """Raise BrokerError if the partition answered with one."""
         if self.error:
             raise BrokerError(self.error, f"{self.topic}-{self.partition}")
+
+
+class StoredBatches(NamedTuple):
+    """What one partition gave to a fetch, as it is stored."""
+
+    topic: str
+    partition: int
+    data: Buffer
+    """Whole record batches, one after another; control batches and old offsets among them."""
+    next_offset: int
+    """Where to fetch next; the offset asked for where nothing came."""
 
 
 class FetchFrom(NamedTuple):

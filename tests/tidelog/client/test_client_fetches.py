@@ -12,8 +12,10 @@ from protocol.record_batch import Record
 from protocol.record_batch_builder import build_batch
 from tests.support.scripted_clients import BATCH, Connect, fetched
 from tidelog.client import (
+    BrokerError,
     ConnectionLostError,
     DamagedBatchError,
+    ErrorCode,
     FetchFrom,
     FetchTooLargeError,
 )
@@ -178,3 +180,52 @@ def test_given_a_batch_cut_behind_another_partitions_when_fetched_then_it_comes_
 
     assert first.next_offset == 9
     assert (second.messages, second.next_offset) == ([], 7)
+
+
+def test_given_batches_when_fetched_as_stored_then_whole_ones_and_where_to_go_on(
+    connect: Connect,
+) -> None:
+    gap = build_batch([Record(20, 1, None, b"x")], base_offset=20, last_offset_delta=9)
+    client, server = connect(lambda number, frame: fetched(BATCH + gap + BATCH[:-3]))
+
+    answer = client.fetch_batches("t", 3, 8, max_bytes=1_000, min_bytes=2, max_wait_ms=30)
+
+    assert bytes(answer.data) == BATCH + gap
+    assert (answer.topic, answer.partition, answer.next_offset) == ("t", 3, 30)
+    asked = requests.decode_fetch(server.requests[0])
+    assert asked[1:] == (3, 8, 1_000, 2, 30, 2)
+
+
+def test_given_nothing_new_when_fetched_as_stored_then_nothing_comes_and_the_offset_stays(
+    connect: Connect,
+) -> None:
+    client, _ = connect(lambda number, frame: fetched(b""))
+
+    answer = client.fetch_batches("t", 0, 8)
+
+    assert (bytes(answer.data), answer.next_offset) == (b"", 8)
+
+
+@pytest.mark.parametrize("first", [BATCH[:-3], bytes(100)], ids=["cut", "no batch"])
+def test_given_a_first_batch_that_cannot_be_when_fetched_as_stored_then_it_is_damage(
+    connect: Connect, first: bytes
+) -> None:
+    client, _ = connect(lambda number, frame: fetched(first))
+
+    with pytest.raises(DamagedBatchError, match="logs-2 offset 8"):
+        client.fetch_batches("logs", 2, 8)
+
+
+def test_given_damage_behind_a_batch_when_fetched_as_stored_then_it_is_left_for_the_next_fetch(
+    connect: Connect,
+) -> None:
+    client, _ = connect(lambda number, frame: fetched(BATCH + bytes(100)))
+
+    assert client.fetch_batches("t", 0, 7).next_offset == 9
+
+
+def test_given_an_error_when_fetched_as_stored_then_it_is_raised(connect: Connect) -> None:
+    client, _ = connect(lambda number, frame: fetched(b"", ErrorCode.OFFSET_OUT_OF_RANGE))
+
+    with pytest.raises(BrokerError, match="t-0"):
+        client.fetch_batches("t", 0, 8)
