@@ -6,10 +6,10 @@ INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test crash lint bench clean
+.PHONY: help install demo serve test test-core crash lint bench clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 install: $(COMPILED) ## make .venv with Tidelog and its development tools
 
@@ -35,6 +35,9 @@ serve: $(COMPILED) ## run the daemon with its defaults; data in ./tidelog-data
 
 test: $(COMPILED) ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-core: $(COMPILED) ## run all tests but those with Spark: no Java is started, half the time
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/spark
 
 CRASH_SCALE ?= 10
 crash: $(COMPILED) ## the crash tests of `make test` at length: 300 rounds of kill -9, ten times the seeds

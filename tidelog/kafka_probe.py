@@ -52,15 +52,15 @@ class KafkaProbe:
 
     def api_count(self) -> int:
         """Return how many APIs the broker speaks."""
-        return len(self._ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()).api_keys)
+        return len(self.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()).api_keys)
 
     def metadata(self) -> MetadataResponse:
         """Return what clients are told of the cluster, without its topics."""
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        answer: MetadataResponse = self._ask(ApiKey.METADATA, METADATA_VERSION, request)
+        answer: MetadataResponse = self.ask(ApiKey.METADATA, METADATA_VERSION, request)
         return answer
 
-    def _ask(self, key: ApiKey, version: int, request: Struct) -> Any:
+    def ask(self, key: ApiKey, version: int, request: Struct) -> Any:
         api = APIS[key]
         self._socket.sendall(encode_request(api, version, 1, "tidelog-doctor", request))
         (size,) = struct.unpack(">i", self._receive(4))

@@ -124,6 +124,7 @@ def _pipeline_error(error: BaseException) -> tuple[str, ExitCode] | None:
     """
     for module, name in (
         ("tidelog.segments.errors", "SegmentError"),
+        ("tidelog.spark.errors", "JavaMissingError"),
         ("tidelog.spark.jobs.job", "JobError"),
     ):
         known = getattr(sys.modules.get(module), name, ())

@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -49,16 +49,11 @@ def run_job(
     """
     from tidelog.spark.jobs.job import Job
 
-    made: list[SparkSession] = []
-
-    def session() -> SparkSession:
-        made.append(_session(name, common))
-        return made[0]
-
+    sessions = _Sessions(name, common)
     progress = Progress(name)
     job = Job(
         name,
-        session,
+        sessions.make,
         is_dry_run=common.is_dry_run,
         on_progress=progress,
         metrics_file=common.metrics_file,
@@ -68,8 +63,7 @@ def run_job(
             result = run(options, job)
     finally:
         progress.end()
-        for one in made:
-            one.stop()
+        sessions.stop()
     _write(result, as_json=common.as_json)
     raise typer.Exit(ExitCode.DONE if result.is_ok else ExitCode.FAILED)
 
@@ -88,16 +82,43 @@ def _write(result: JobResult, *, as_json: bool) -> None:
     output.say(result.sentence())
 
 
-def _session(name: str, common: CommonOptions) -> SparkSession:
-    from tidelog.spark.session import session
+class _Sessions:
+    """The session of one command, made when the job asks for it."""
 
-    conf = {"spark.ui.showConsoleProgress": "false"} | common.spark_conf
-    if os.environ.get(TRACEBACK_VARIABLE):
-        return session(f"tidelog {name}", common.master, conf)
+    def __init__(self, job: str, common: CommonOptions) -> None:
+        self._app_name, self._common = f"tidelog {job}", common
+        self._made: SparkSession | None = None
+
+    def make(self) -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        from tidelog.spark.session import session
+
+        is_new = SparkSession.getActiveSession() is None
+        conf = self._common.spark_conf
+        with _quiet_java() if not os.environ.get(TRACEBACK_VARIABLE) else nullcontext():
+            made = session(self._app_name, self._common.master, conf)
+        if is_new:
+            self._made = made
+        return made
+
+    def stop(self) -> None:
+        """Stop it, unless it was there before."""
+        if self._made is not None:
+            self._made.stop()
+
+
+@contextmanager
+def _quiet_java() -> Iterator[None]:
+    """Let what is started meanwhile write nothing to the terminal.
+
+    Raises:
+        CommandError: Java ended at once; the error has the first line of what it said.
+    """
     with tempfile.TemporaryFile() as log:
         try:
             with _standard_error_to(log):
-                return session(f"tidelog {name}", common.master, conf)
+                yield
         except Exception as error:
             if "JAVA_GATEWAY_EXITED" not in str(error):
                 raise

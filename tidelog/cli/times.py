@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+INTERVAL_UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -16,6 +17,18 @@ def parse_time(text: str) -> datetime:
     """
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo is not None else moment.astimezone()
+
+
+def interval_ms(text: str) -> int:
+    """Read a length of time, such as `30s`, `10m`, `1h` or `7d`; return milliseconds.
+
+    Raises:
+        ValueError: it is none, or nothing.
+    """
+    number, unit = text[:-1], text[-1:]
+    if not (number.isdecimal() and unit in INTERVAL_UNITS and int(number)):
+        raise ValueError(text)
+    return int(number) * INTERVAL_UNITS[unit]
 
 
 def time_ms(moment: datetime) -> int:

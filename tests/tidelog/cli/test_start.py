@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +53,34 @@ def test_given_a_command_that_asks_nobody_when_it_runs_then_no_client_is_loaded(
     _, loaded = loaded_by(*arguments, heavy={"tidelog.client", "uvloop", "aiohttp"})
 
     assert loaded == []
+
+
+PIPELINE = {"numpy", "pyarrow", "numba", "pandas", "pyspark", "py4j"}
+"""What the Spark pipeline needs, and takes long to load."""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["spark", "--help"], ["spark", "lag", "--help"], ["config", "print"]]
+)
+def test_given_a_command_without_spark_when_it_runs_then_nothing_of_the_pipeline_is_loaded(
+    arguments,
+):
+    ended, loaded = loaded_by(*arguments, heavy=PIPELINE)
+
+    assert (ended, loaded) == ("ended 0", [])
+
+
+@pytest.mark.parametrize("module", ["tidelog", "tidelog.client", "tidelog.cli.app", "tidelog.demo"])
+def test_given_a_module_when_imported_then_nothing_of_the_pipeline_is_loaded(module):
+    program = f"import sys, {module}; print(sorted(set(sys.modules) & {PIPELINE!r}))"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert done.stdout == b"[]\n"
+
+
+def test_given_a_broker_that_serves_when_looked_at_then_nothing_of_the_pipeline_is_in_it(broker):
+    mapped = Path(f"/proc/{broker.process.pid}/maps").read_text()
+
+    assert "/msgspec/" in mapped  # packages are seen there
+    assert not [name for name in PIPELINE if f"/{name}/" in mapped]

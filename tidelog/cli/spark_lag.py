@@ -1,0 +1,119 @@
+"""`tidelog spark lag`: how far consumer groups are behind, now and over time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.options import JsonOption
+from tidelog.cli.spark_jobs import run_job
+from tidelog.cli.spark_options import (
+    CommonOptions,
+    ConfOption,
+    DryRunOption,
+    MasterOption,
+    MetricsFileOption,
+)
+from tidelog.cli.times import interval_ms, parse_time, time_ms
+
+
+def _checked_interval(text: str | None) -> str | None:
+    try:
+        _ = text and interval_ms(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text}: write a number and s, m, h or d, such as 10m") from None
+    return text
+
+
+def _checked_time(text: str | None) -> str | None:
+    try:
+        _ = text and parse_time(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text}: write a time such as 2026-11-21T08:00:00+00:00"
+        ) from None
+    return text
+
+
+def lag(
+    path: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DIR]",
+            help="A data directory, or its URL in an object store; the broker may be running.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Instead: the Kafka listener of a running broker. Needs no Spark.",
+            show_default=False,
+        ),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUP", help="Only this group; may be given again."),
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC", help="Only this topic; may be given again."),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Show the past, too, at intervals such as 30s, 10m, 1h or 1d.",
+            callback=_checked_interval,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="With --every: as far back as this ISO 8601 time.",
+            callback=_checked_time,
+        ),
+    ] = None,
+    parquet: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the table as a Parquet file, too."),
+    ] = None,
+    max_lag: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Exit code 1 if a group is further behind now than this."
+        ),
+    ] = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    as_json: JsonOption = False,
+    dry_run: DryRunOption = False,
+    metrics_file: MetricsFileOption = None,
+) -> None:
+    """Show how far consumer groups are behind the ends of what they read, now and over time.
+
+    The past is read from the files: what groups committed is in the topic `__consumer_offsets`,
+    as fine as compaction has left it. "Lost" are offsets that retention took before a group came.
+
+    Examples:
+      tidelog spark lag --broker localhost:9092 --max-lag 10000
+      tidelog spark lag ./tidelog-data --group billing --every 10m --parquet lag.parquet
+    """
+    from tidelog.spark.jobs.lag import LagOptions, run
+
+    options = LagOptions(
+        path=path,
+        broker=broker,
+        groups=tuple(group or ()),
+        topics=tuple(topic or ()),
+        every_ms=None if every is None else interval_ms(every),
+        since_ms=0 if since is None else time_ms(parse_time(since)),
+        parquet=parquet,
+        max_lag=max_lag,
+    )
+    common = CommonOptions.of(master, conf, as_json, dry_run, metrics_file)
+    run_job("lag", run, options, common)
