@@ -41,7 +41,7 @@ def decoded(data: bytes) -> list[Record] | None:
     """Return all records by the kernel; None if something is unsound."""
     walked = walk(data)
     inflated = inflate(data, walked.table)
-    if inflated.faults or walked.end_position != len(data):
+    if inflated.fault or walked.end_position != len(data):
         return None
     spans, bad = kernel.decode(inflated, walked.table)
     if bad is not None:

@@ -30,9 +30,13 @@ class DamagedError(SegmentError):
     def __init__(
         self, path: str, position: int, first_offset: int, end_offset: int | None, reason: str
     ) -> None:
+        self._fields = (path, position, first_offset, end_offset, reason)
         upto = "unknown" if end_offset is None else str(end_offset - 1)
         super().__init__(
             f"{path} is damaged at byte {position} (offsets {first_offset} to {upto}): {reason}"
         )
         self.path, self.position, self.reason = path, position, reason
         self.first_offset, self.end_offset = first_offset, end_offset
+
+    def __reduce__(self) -> tuple[type[DamagedError], tuple[object, ...]]:
+        return type(self), self._fields  # so that it pickles

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyarrow import ArrowInvalid
 from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
 
-from tidelog.segments.errors import OptionError
+from tidelog.segments.errors import DataLossError, OptionError
 
-__all__ = ["Location", "locate"]
+__all__ = ["Location", "locate", "opened"]
 
 
 class Location(NamedTuple):
@@ -61,3 +63,27 @@ def _by_fsspec(url: str, problem: Exception) -> Location:
     except (ImportError, ValueError) as error:
         raise OptionError(f"{url} cannot be read: {error}") from error
     return Location(PyFileSystem(FSSpecHandler(filesystem)), path)
+
+
+@contextmanager
+def opened(
+    location: Location, path: str, first_offset: int, end_offset: int | None
+) -> Iterator[Any]:
+    """Open a segment to read in it at any place. While it is open, a deletion does not matter.
+
+    Args:
+        first_offset, end_offset: What is wanted of it, for the error.
+
+    Raises:
+        DataLossError: it is gone, though it was listed: retention has overtaken the reader.
+    """
+    try:
+        file = location.filesystem.open_input_file(path)
+    except FileNotFoundError:
+        upto = "on" if end_offset is None else f"to {end_offset - 1}"
+        raise DataLossError(
+            f"{path} is gone, and with it what was wanted of it: offsets {first_offset} {upto}; "
+            "retention has deleted it"
+        ) from None
+    with file:
+        yield file

@@ -1,0 +1,175 @@
+"""BatchRows: one row a batch, without a look at its records: what an audit and statistics need.
+
+Times are null where a batch has none. An entry of an old format is a row, too; what is not known of
+it, such as a count of records that are compressed, is null. A damaged stretch is one row, whose
+`error` says what is wrong; what it holds is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from protocol.compression import Codec
+from protocol.legacy_message_set import LegacyEntry
+from protocol.limits import INT64_MAX
+from protocol.record_batch_header import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    MAGIC,
+    TRANSACTIONAL_FLAG,
+)
+from tidelog.segments.file_window import FileWindow
+from tidelog.segments.location import Location, opened
+from tidelog.segments.log_scan import BAD_CRC, LegacyEntries, SoundBatches, Wound, scan
+from tidelog.segments.plan import Split
+
+__all__ = ["BATCH_ROWS", "batch_rows"]
+
+CHUNK_BYTES: Final = 4 << 20
+MICROSECONDS: Final = 1_000
+TIME_MAX_MS: Final = INT64_MAX // MICROSECONDS
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+
+BATCH_ROWS: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("file", pa.string()),
+        ("position", pa.int64()),
+        ("sizeBytes", pa.int64()),
+        ("baseOffset", pa.int64()),
+        ("lastOffset", pa.int64()),
+        ("recordCount", pa.int32()),
+        ("magic", pa.int32()),
+        ("codec", pa.string()),
+        ("timestampType", pa.int32()),
+        ("baseTimestamp", TIMESTAMP),
+        ("maxTimestamp", TIMESTAMP),
+        ("leaderEpoch", pa.int32()),
+        ("producerId", pa.int64()),
+        ("producerEpoch", pa.int32()),
+        ("baseSequence", pa.int32()),
+        ("isTransactional", pa.bool_()),
+        ("isControl", pa.bool_()),
+        ("crcOk", pa.bool_()),
+        ("error", pa.string()),
+    ]
+)
+CODEC_NAMES: Final = pa.array([codec.name.lower() for codec in Codec])
+
+
+def batch_rows(
+    location: Location, split: Split, *, check_crc: bool = True, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """Yield a row, as in `BATCH_ROWS`, for each batch that a split holds offsets of.
+
+    Args:
+        check_crc: Else `crcOk` is null, and damage is seen in headers only.
+
+    Raises:
+        DataLossError: the file is gone.
+    """
+    with opened(location, split.path, split.start_offset, split.end_offset) as file:
+        window = FileWindow(file, split.start_position, split.end_position, chunk_bytes)
+        for section in scan(
+            window, end_position=split.end_position, first_offset=split.base_offset,
+            end_offset=split.end_offset, limit_offset=split.limit_offset, check_crc=check_crc,
+        ):  # fmt: skip
+            if isinstance(section, SoundBatches):
+                table = section.table[section.table["last_offset"] >= split.start_offset]
+                columns = _of_batches(table, section.position)
+                yield _rows(split, len(table), columns, check_crc or None)
+            elif isinstance(section, LegacyEntries):
+                entries = [each for each in section.entries if each.offset >= split.start_offset]
+                columns = _of_entries(entries, section.position)
+                yield _rows(split, len(entries), columns, True)
+            elif section.end_offset is None or section.end_offset > split.start_offset:
+                is_crc = section.reason == BAD_CRC
+                yield _rows(split, 1, _of_wound(section), False if is_crc else None)
+
+
+def _rows(split: Split, count: int, columns: dict[str, Any], crc_ok: bool | None) -> pa.RecordBatch:
+    known = {
+        "topic": pa.array([split.topic] * count, pa.string()),
+        "partition": np.full(count, split.partition, dtype=np.int32),
+        "file": pa.array([split.path] * count, pa.string()),
+        "crcOk": pa.array([crc_ok] * count, pa.bool_()),
+        **columns,
+    }
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(known[name], type=kind) if name in known else pa.nulls(count, kind)
+            for name, kind in zip(BATCH_ROWS.names, BATCH_ROWS.types, strict=True)
+        ],
+        schema=BATCH_ROWS,
+    )
+
+
+def _of_batches(table: NDArray[Any], position: int) -> dict[str, Any]:
+    attributes = table["attributes"]
+    return {
+        "position": table["position"] + position,
+        "sizeBytes": table["size_bytes"].astype(np.int64),
+        "baseOffset": table["base_offset"].copy(),
+        "lastOffset": table["last_offset"].copy(),
+        "recordCount": table["record_count"].copy(),
+        "magic": np.full(len(table), MAGIC, dtype=np.int32),
+        "codec": CODEC_NAMES.take(pa.array((attributes & CODEC_MASK).astype(np.int32))),
+        "timestampType": (attributes & LOG_APPEND_TIME_FLAG != 0).astype(np.int32),
+        "baseTimestamp": _times(table["base_timestamp"]),
+        "maxTimestamp": _times(table["max_timestamp"]),
+        "leaderEpoch": table["leader_epoch"].copy(),
+        "producerId": table["producer_id"].copy(),
+        "producerEpoch": table["producer_epoch"].astype(np.int32),
+        "baseSequence": table["base_sequence"].copy(),
+        "isTransactional": attributes & TRANSACTIONAL_FLAG != 0,
+        "isControl": attributes & CONTROL_FLAG != 0,
+    }
+
+
+def _of_entries(entries: list[LegacyEntry], position: int) -> dict[str, Any]:
+    plain = [not entry.codec_bits for entry in entries]
+    timestamps = np.array([entry.timestamp for entry in entries], dtype=np.int64)
+    return {
+        "position": [entry.position + position for entry in entries],
+        "sizeBytes": [entry.size_bytes for entry in entries],
+        "baseOffset": [
+            entry.offset if is_plain else None
+            for entry, is_plain in zip(entries, plain, strict=True)
+        ],
+        "lastOffset": [entry.offset for entry in entries],
+        "recordCount": [1 if is_plain else None for is_plain in plain],
+        "magic": [entry.magic for entry in entries],
+        "codec": [_codec_name(entry.codec_bits) for entry in entries],
+        "timestampType": [int(entry.timestamp_type) for entry in entries],
+        "maxTimestamp": _times(timestamps),
+        "isTransactional": [False] * len(entries),
+        "isControl": [False] * len(entries),
+    }
+
+
+def _codec_name(bits: int) -> str | None:
+    return CODEC_NAMES[bits].as_py() if bits < len(CODEC_NAMES) else None
+
+
+def _of_wound(wound: Wound) -> dict[str, Any]:
+    return {
+        "position": [wound.position],
+        "sizeBytes": [wound.end_position - wound.position],
+        "baseOffset": [wound.first_offset],
+        "lastOffset": [None if wound.end_offset is None else wound.end_offset - 1],
+        "error": [wound.reason],
+    }
+
+
+def _times(milliseconds: NDArray[Any]) -> pa.Array:
+    """Return times; null for none, and for what no calendar of microseconds reaches."""
+    is_none = (milliseconds < 0) | (milliseconds > TIME_MAX_MS)
+    values = np.where(is_none, 0, milliseconds) * MICROSECONDS
+    return pa.array(values, mask=is_none).cast(TIMESTAMP)

@@ -1,0 +1,255 @@
+"""LogScan: a segment file as sections: sound batches, entries of old formats, and wounds.
+
+A wound is a stretch of bytes that are no sound batch; the scan goes on behind it, at the next batch
+whose header, CRC and offsets are right. What is made of wounds is for the caller to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from protocol.checksum import crc32c
+from protocol.errors import BatchCorruptError, BatchTruncatedError
+from protocol.legacy_message_set import LegacyEntry, check_entry
+from protocol.limits import DECOMPRESSED_BYTES_MAX, INT64_MAX
+from protocol.record_batch_header import (
+    ATTRIBUTES_POSITION,
+    HEADER_BYTES,
+    LENGTH_POSITION,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+)
+from tidelog.segments.batch_table import BatchTable, WalkedBatches, walk
+from tidelog.segments.file_window import Window
+from tidelog.segments.resync import next_sound
+
+__all__ = ["BAD_CRC", "CUT", "LegacyEntries", "Section", "SoundBatches", "Wound", "scan"]
+
+BAD_CRC: Final = "its CRC does not match"
+CUT: Final = "it is cut: the file ends in it"
+BATCH_BYTES_MAX: Final = DECOMPRESSED_BYTES_MAX
+"""No larger batch is decoded anyway; a damaged length shall not have a gigabyte read."""
+
+
+class SoundBatches(NamedTuple):
+    """Record batches that follow each other. Hold until the scan goes on."""
+
+    data: memoryview
+    position: int
+    """Of the data in the file."""
+    table: BatchTable
+    """Its positions are those in `data`."""
+
+
+class LegacyEntries(NamedTuple):
+    """Entries of formats 0 and 1 that follow each other. Hold until the scan goes on."""
+
+    data: memoryview
+    position: int
+    entries: list[LegacyEntry]
+    """Their positions are those in `data`."""
+
+
+class Wound(NamedTuple):
+    """A stretch that cannot be read."""
+
+    position: int
+    end_position: int
+    first_offset: int
+    """The first offset that may be missing."""
+    end_offset: int | None
+    """The one after the last; None if nobody knows."""
+    reason: str
+
+
+Section: TypeAlias = SoundBatches | LegacyEntries | Wound
+
+
+def scan(
+    window: Window,
+    *,
+    end_position: int,
+    first_offset: int,
+    end_offset: int = INT64_MAX,
+    limit_offset: int | None = None,
+    check_crc: bool = True,
+) -> Iterator[Section]:
+    """Yield what is in a file from the window's position on.
+
+    Args:
+        end_position: What begins at or behind it is left out.
+        first_offset: Nothing has a smaller one.
+        end_offset: Stop at the first batch at or above it.
+        limit_offset: No offset can reach it: that of the next segment or split. None: unknown.
+    """
+    return _LogScan(window, end_position, first_offset, end_offset, limit_offset, check_crc).run()
+
+
+class _LogScan:
+    def __init__(
+        self, window: Window, end_position: int, first_offset: int, end_offset: int,
+        limit_offset: int | None, check_crc: bool,
+    ) -> None:  # fmt: skip
+        self.window, self.end_position = window, end_position
+        self.expected = first_offset
+        """Nothing that follows has a smaller offset."""
+        self.end_offset, self.known_limit = end_offset, limit_offset
+        self.limit = INT64_MAX if limit_offset is None else limit_offset
+        self.check_crc = check_crc
+
+    def run(self) -> Iterator[Section]:
+        window = self.window
+        window.fill()
+        while len(window.data) and window.position < self.end_position:
+            if self.expected >= self.end_offset:
+                return
+            if self._is_legacy():
+                yield from self._legacy()
+                continue
+            walked = self._walked()
+            if len(walked.table):
+                table = walked.table[walked.table["base_offset"] < self.end_offset]
+                if len(table):
+                    yield SoundBatches(window.data, window.position, table)
+                if len(table) < len(walked.table):
+                    return
+                self.expected = int(table["last_offset"][-1]) + 1
+                window.advance(walked.end_position)
+            if walked.fault is None:
+                if not self._more():
+                    yield from self._wound(CUT)
+            elif not self._is_legacy():
+                yield from self._wound(walked.fault)
+
+    # --- record batches -----------------------------------------------------------------------
+
+    def _walked(self) -> WalkedBatches:
+        """Return the sound batches at the window's beginning, and what is wrong behind them."""
+        data = self.window.data
+        walked = self._blamed(walk(data))
+        table = walked.table
+        if not len(table):
+            return walked
+        misplaced = (table["base_offset"] < self.expected) | (table["last_offset"] >= self.limit)
+        if misplaced.any():
+            row = int(np.argmax(misplaced))
+            first, last = int(table["base_offset"][row]), int(table["last_offset"][row])
+            reason = f"offsets {first} to {last} do not belong here"
+            walked = _cut(walked, row, reason)
+        wrong = self._first_wrong_crc(walked.table)
+        return walked if wrong is None else _cut(walked, wrong, BAD_CRC)
+
+    def _blamed(self, walked: WalkedBatches) -> WalkedBatches:
+        """Take back the last batch if not what follows it is wrong, but its own offset.
+
+        That is outside of the CRC. Too large a one lets the next batch seem to go back.
+        """
+        table = walked.table
+        if not len(table):
+            return walked
+        before = self.expected if len(table) == 1 else int(table["last_offset"][-2]) + 1
+        last = table[-1]
+        if int(last["base_offset"]) <= before:
+            return walked
+        if walked.fault is None:
+            # It stands behind a gap: wait for the next one to tell whether that may be.
+            is_last = self.window.position + walked.end_position >= self.end_position
+            if len(table) < 2 or is_last:
+                return walked
+            return WalkedBatches(table[:-1], int(last["position"]), None)
+        following = walk(self.window.data, walked.end_position).table
+        if len(following) and before <= following["base_offset"][0] <= last["last_offset"]:
+            return _cut(walked, len(table) - 1, f"offset {last['base_offset']} does not fit here")
+        return walked
+
+    def _first_wrong_crc(self, table: BatchTable) -> int | None:
+        """Return the first row with a wrong CRC. Unless all are to be checked, look only at one
+        that reaches behind the end: it may be its length that is wrong."""
+        ends = table["position"] + table["size_bytes"]
+        first = 0
+        if not self.check_crc:
+            if not len(table) or self.window.position + int(ends[-1]) <= self.end_position:
+                return None
+            first = len(table) - 1
+        data = self.window.data
+        starts = table["position"] + ATTRIBUTES_POSITION
+        found = [
+            crc32c(data[start:end])
+            for start, end in zip(starts[first:].tolist(), ends[first:].tolist(), strict=True)
+        ]
+        wrong = np.array(found, dtype=np.uint32) != table["crc"][first:]
+        return first + int(np.argmax(wrong)) if wrong.any() else None
+
+    def _more(self) -> bool:
+        """Have more of the file; return whether there is any, or nothing is left to read."""
+        window = self.window
+        if not len(window.data) and window.position >= self.end_position:
+            return True
+        if window.fill():
+            return True
+        if not len(window.data):
+            return True
+        needed = HEADER_BYTES
+        if len(window.data) >= HEADER_BYTES:
+            needed = LOG_OVERHEAD_BYTES + int.from_bytes(
+                window.data[LENGTH_POSITION:LOG_OVERHEAD_BYTES], "big"
+            )
+        return needed <= BATCH_BYTES_MAX and window.fill(needed) and len(window.data) >= needed
+
+    # --- old formats --------------------------------------------------------------------------
+
+    def _is_legacy(self) -> bool:
+        data = self.window.data
+        return len(data) > MAGIC_POSITION and data[MAGIC_POSITION] < MAGIC
+
+    def _legacy(self) -> Iterator[Section]:
+        """Yield the entries at the window's beginning; or a wound, if the first one is none."""
+        window, entries = self.window, list[LegacyEntry]()
+        position, fault, is_cut = 0, None, False
+        while len(window.data) - position > MAGIC_POSITION:
+            if window.data[position + MAGIC_POSITION] >= MAGIC:
+                break
+            if window.position + position >= self.end_position or self.expected >= self.end_offset:
+                break
+            try:
+                entry = check_entry(window.data, position)
+            except BatchTruncatedError:
+                is_cut = True
+                break
+            except BatchCorruptError as error:
+                fault = error.reason
+                break
+            if not self.expected <= entry.offset < self.limit:
+                fault = f"offset {entry.offset} does not belong here"
+                break
+            entries.append(entry)
+            self.expected, position = entry.offset + 1, entry.end_position
+        if entries:
+            yield LegacyEntries(window.data, window.position, entries)
+            window.advance(position)
+        elif fault is not None:
+            yield from self._wound(fault)
+        if (is_cut or not len(window.data)) and not self._more():
+            yield from self._wound(CUT)
+
+    # --- damage -------------------------------------------------------------------------------
+
+    def _wound(self, reason: str) -> Iterator[Section]:
+        """Yield the wound at the window's beginning; leave the window behind it."""
+        position, first_offset = self.window.position, self.expected
+        found = next_sound(self.window, self.end_position, self.expected, self.limit)
+        if found is None:
+            end_position, end_offset = self.window.position, self.known_limit
+            self.expected = max(self.expected, self.known_limit or 0)
+        else:
+            end_position, end_offset = self.window.position, found
+            self.expected = found
+        yield Wound(position, end_position, first_offset, end_offset, reason)
+
+
+def _cut(walked: WalkedBatches, row: int, reason: str) -> WalkedBatches:
+    return WalkedBatches(walked.table[:row], int(walked.table["position"][row]), reason)

@@ -1,0 +1,142 @@
+"""Plan: which bytes of which files hold some offsets of a partition, as splits for tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from protocol.limits import INT64_MAX
+from tidelog.segments.boundaries import Boundary, boundary_at
+from tidelog.segments.file_window import FileWindow
+from tidelog.segments.index_files import offset_hints
+from tidelog.segments.location import Location, opened
+from tidelog.segments.log_files import PartitionFiles, SegmentFile
+from tidelog.segments.log_scan import LegacyEntries, SoundBatches, scan
+from tidelog.segments.time_lookup import offset_for_time
+
+__all__ = ["SPLIT_BYTES", "Split", "bounds", "offset_for_time", "plan"]
+
+SPLIT_BYTES: Final = 64 << 20
+WALK_BYTES: Final = 1 << 20
+
+
+class Split(NamedTuple):
+    """A stretch of one file, which one task reads."""
+
+    topic: str
+    partition: int
+    path: str
+    start_position: int
+    """Where a batch begins."""
+    end_position: int
+    """A batch that begins before it is read whole."""
+    base_offset: int
+    """Of the segment file."""
+    start_offset: int
+    end_offset: int
+    """Records below the start, and at or above the end, are left out."""
+    limit_offset: int | None = None
+    """What the next split or segment begins with; None: nothing is known to come."""
+
+
+def bounds(location: Location, files: PartitionFiles) -> tuple[int, int]:
+    """Return the first offset that can be read, and the one after the last.
+
+    The end is that of the last whole batch; or the high watermark, where a broker has written down
+    that it is below. A torn batch at the log's end is not counted.
+
+    Raises:
+        DataLossError: the last segment is gone.
+    """
+    if not files.segments:
+        return files.log_start_offset, files.log_start_offset
+    start = max(files.log_start_offset, files.segments[0].base_offset)
+    end = _log_end(location, files.segments[-1])
+    if files.high_watermark is not None:
+        end = min(end, files.high_watermark)
+    return start, max(start, end)
+
+
+def _log_end(location: Location, segment: SegmentFile) -> int:
+    """Return the offset behind the last whole batch, looked for from the last index entry on."""
+    end = segment.base_offset
+    with opened(location, segment.path, end, None) as file:
+        size = file.size()
+        hints = offset_hints(location, segment.path)
+        start = boundary_at(file, segment, hints, len(hints.positions) - 1, size, INT64_MAX)
+        window = FileWindow(file, start.position, size, WALK_BYTES)
+        for section in scan(window, end_position=size, first_offset=end, check_crc=False):
+            if isinstance(section, SoundBatches):
+                end = int(section.table["last_offset"][-1]) + 1
+            elif isinstance(section, LegacyEntries):
+                end = section.entries[-1].offset + 1
+    return end
+
+
+def plan(
+    location: Location,
+    files: PartitionFiles,
+    start_offset: int,
+    end_offset: int,
+    *,
+    split_bytes: int = SPLIT_BYTES,
+) -> list[Split]:
+    """Return splits that hold the offsets from start to below end, each offset in one of them.
+
+    In the order of offsets. Files are cut where the offset index says that a batch begins, if it
+    is right; what is not there is not planned, and no error.
+
+    Raises:
+        DataLossError: a segment is gone since the files were listed.
+    """
+    splits: list[Split] = []
+    segments = files.segments
+    for number, segment in enumerate(segments):
+        limit = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        upto = end_offset if limit is None else min(end_offset, limit)
+        from_ = max(start_offset, segment.base_offset)
+        if from_ >= upto or not segment.size_bytes:
+            continue
+        for begin, end in _pieces(location, segment, from_, upto, limit, split_bytes):
+            first, last = max(from_, begin.offset), min(upto, end.offset)
+            splits.append(
+                Split(
+                    files.topic, files.partition, segment.path, begin.position, end.position,
+                    segment.base_offset, first, last,
+                    limit if end.offset == INT64_MAX else end.offset,
+                )
+            )  # fmt: skip
+    return splits
+
+
+def _pieces(
+    location: Location,
+    segment: SegmentFile,
+    start_offset: int,
+    end_offset: int,
+    limit: int | None,
+    split_bytes: int,
+) -> Iterator[tuple[Boundary, Boundary]]:
+    """Yield begin and end of the stretches of a segment that hold some offsets."""
+    with opened(location, segment.path, start_offset, end_offset) as file:
+        size = max(segment.size_bytes, file.size())
+        hints = offset_hints(location, segment.path)
+        upper = INT64_MAX if limit is None else limit
+        numbers = [int(np.searchsorted(hints.offsets, start_offset, side="right")) - 1]
+        behind = int(np.searchsorted(hints.offsets, end_offset))
+        numbers.append(behind + 1 if behind + 1 < len(hints.offsets) else -1)
+        marks = np.arange(split_bytes, size, max(split_bytes, 1))
+        numbers += (np.searchsorted(hints.positions, marks, side="right") - 1).tolist()
+        found = {
+            boundary_at(file, segment, hints, number, size, upper)
+            for number in set(numbers)
+            if number >= 0
+        }
+    begin = Boundary(0, segment.base_offset)
+    ordered = sorted(found | {begin, Boundary(size, INT64_MAX)})
+    for begin, end in pairwise(ordered):
+        if end.offset > start_offset and begin.offset < end_offset:
+            yield begin, end

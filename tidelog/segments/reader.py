@@ -1,0 +1,132 @@
+"""Reader: records of segments as record batches of Arrow, from splits or from paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tidelog.segments.decoding import Aim, decode_sections
+from tidelog.segments.errors import OptionError
+from tidelog.segments.file_window import FileWindow
+from tidelog.segments.location import Location, locate, opened
+from tidelog.segments.log_files import PartitionFiles, list_partitions
+from tidelog.segments.log_scan import scan
+from tidelog.segments.plan import Split, bounds, offset_for_time, plan
+from tidelog.segments.read_options import ReadOptions, schema
+
+__all__ = ["ReadOptions", "read", "read_split", "read_table", "reader", "schema"]
+
+
+def read_split(location: Location, split: Split, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a split, in the order of offsets.
+
+    Raises:
+        DamagedError: there is damage, and `options.on_corrupt` is "fail".
+        DataLossError: the file is gone.
+    """
+    aim = Aim(
+        split.topic, split.partition, split.path, options, split.start_offset, split.end_offset
+    )
+    with opened(location, split.path, split.start_offset, split.end_offset) as file:
+        window = FileWindow(file, split.start_position, split.end_position, options.chunk_bytes)
+        sections = scan(
+            window, end_position=split.end_position, first_offset=split.base_offset,
+            end_offset=split.end_offset, limit_offset=split.limit_offset,
+            check_crc=options.check_crc,
+        )  # fmt: skip
+        yield from decode_sections(sections, aim)
+
+
+def read(
+    path: str | Path,
+    *,
+    topics: Iterable[str] | None = None,
+    partitions: Iterable[int] | None = None,
+    start_offset: int | None = None,
+    end_offset: int | None = None,
+    start_timestamp: datetime | int | None = None,
+    end_timestamp: datetime | int | None = None,
+    filesystem: Any = None,
+    **options: Any,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records under a path: partition after partition, in the order of offsets.
+
+    Args:
+        path: A data directory, a partition's directory or one `.log` file; a path of this machine
+            or a URL.
+        topics, partitions: These only.
+        start_offset, end_offset: From the one to below the other, of each partition; what is not
+            there is no error.
+        start_timestamp, end_timestamp: Records from the one to before the other; a datetime with a
+            zone, or milliseconds.
+        filesystem: Of pyarrow or fsspec, to which the path belongs.
+        options: See `ReadOptions`.
+
+    Raises:
+        SegmentError: there is nothing at the path, or it cannot be read; see its subclasses.
+    """
+    options["start_timestamp_ms"] = _milliseconds("start_timestamp", start_timestamp)
+    options["end_timestamp_ms"] = _milliseconds("end_timestamp", end_timestamp)
+    made = _options(options)
+    location = locate(path, filesystem)
+    wanted = None if partitions is None else frozenset(partitions)
+    found = list_partitions(location, topics)
+    return _read_all(
+        location,
+        [files for files in found if wanted is None or files.partition in wanted],
+        made, start_offset, end_offset,
+    )  # fmt: skip
+
+
+def _read_all(
+    location: Location,
+    found: Iterable[PartitionFiles],
+    options: ReadOptions,
+    start_offset: int | None,
+    end_offset: int | None,
+) -> Iterator[pa.RecordBatch]:
+    for files in found:
+        start, end = bounds(location, files)
+        start = start if start_offset is None else max(start, start_offset)
+        end = end if end_offset is None else min(end, end_offset)
+        if options.start_timestamp_ms is not None:
+            first = offset_for_time(location, files, options.start_timestamp_ms)
+            start = end if first is None else max(start, first)
+        for split in plan(location, files, start, end):
+            yield from read_split(location, split, options)
+
+
+def read_table(path: str | Path, **arguments: Any) -> pa.Table:
+    """Return all that `read` yields as one table."""
+    return reader(path, **arguments).read_all()
+
+
+def reader(path: str | Path, **arguments: Any) -> pa.RecordBatchReader:
+    """Return what `read` yields as a stream of Arrow, for whatever reads such: nothing is read
+    before it is asked for."""
+    batches = read(path, **arguments)
+    names = ReadOptions.__struct_fields__
+    options = _options({name: value for name, value in arguments.items() if name in names})
+    return pa.RecordBatchReader.from_batches(schema(options), batches)
+
+
+def _options(values: dict[str, Any]) -> ReadOptions:
+    for name in values:
+        if name not in ReadOptions.__struct_fields__:
+            known = ", ".join(ReadOptions.__struct_fields__)
+            raise OptionError(f"there is no option {name!r}; there are {known}")
+    if "columns" in values:
+        values["columns"] = tuple(values["columns"])
+    return ReadOptions(**values)
+
+
+def _milliseconds(name: str, moment: datetime | int | None) -> int | None:
+    if not isinstance(moment, datetime):
+        return moment
+    if moment.tzinfo is None:
+        raise OptionError(f"{name} has no time zone; give it one, such as datetime.UTC")
+    return round(moment.timestamp() * 1_000)

@@ -1,0 +1,87 @@
+"""TimeLookup: the first record of a partition that is late enough, by time indexes and the log.
+
+As a broker answers to ListOffsets: first in the order of offsets, though later ones may be older.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from protocol.limits import INT64_MAX
+from tidelog.segments.boundaries import boundary_at
+from tidelog.segments.decoding import Aim, decode_sections
+from tidelog.segments.file_window import FileWindow
+from tidelog.segments.index_files import offset_hints, time_hints
+from tidelog.segments.location import Location, opened
+from tidelog.segments.log_files import PartitionFiles, SegmentFile
+from tidelog.segments.log_scan import LegacyEntries, SoundBatches, scan
+from tidelog.segments.read_options import ReadOptions
+
+__all__ = ["offset_for_time"]
+
+WALK_BYTES: Final = 1 << 20
+
+
+def offset_for_time(location: Location, files: PartitionFiles, timestamp_ms: int) -> int | None:
+    """Return the first offset whose record is of that time or later; None if there is none.
+
+    Control records do not count, nor do damaged stretches, which only reading tells of.
+
+    Raises:
+        DataLossError: a segment is gone since the files were listed.
+    """
+    for segment in files.segments:
+        found = _in_segment(location, files, segment, timestamp_ms)
+        if found is not None:
+            end = files.high_watermark
+            return found if end is None or found < end else None
+    return None
+
+
+def _in_segment(
+    location: Location, files: PartitionFiles, segment: SegmentFile, timestamp_ms: int
+) -> int | None:
+    options = ReadOptions(columns=("offset",), on_corrupt="skip", start_timestamp_ms=timestamp_ms)
+    aim = Aim(files.topic, files.partition, segment.path, options, files.log_start_offset)
+    with opened(location, segment.path, segment.base_offset, None) as file:
+        size = file.size()
+        position = _scan_start(location, file, segment, size, timestamp_ms)
+        window = FileWindow(file, position, size, WALK_BYTES)
+        sections = scan(window, end_position=size, first_offset=segment.base_offset)
+        for rows in decode_sections(sections, aim):
+            return int(rows.column(0)[0].as_py())
+    return None
+
+
+def _scan_start(
+    location: Location, file: Any, segment: SegmentFile, size: int, timestamp_ms: int
+) -> int:
+    """Return a position before which no record is late enough.
+
+    The last entry of the time index below the time says: nothing up to its offset is later than
+    its timestamp. It is believed if that batch is found to have this timestamp.
+    """
+    times = time_hints(location, segment.path)
+    number = int(np.searchsorted(times.timestamps, timestamp_ms)) - 1
+    if number < 0:
+        return 0
+    timestamp, offset = int(times.timestamps[number]), int(times.offsets[number])
+    hints = offset_hints(location, segment.path)
+    entry = int(np.searchsorted(hints.offsets, offset, side="right")) - 1
+    start = boundary_at(file, segment, hints, entry, size, INT64_MAX)
+    window = FileWindow(file, start.position, size, WALK_BYTES)
+    for section in scan(
+        window, end_position=size, first_offset=segment.base_offset, end_offset=offset + 1
+    ):
+        if isinstance(section, SoundBatches):
+            row = int(np.searchsorted(section.table["last_offset"], offset))
+            if row == len(section.table):
+                continue
+            batch = section.table[row]
+            is_right = batch["base_offset"] <= offset and batch["max_timestamp"] == timestamp
+            return section.position + int(batch["position"]) if is_right else 0
+        if isinstance(section, LegacyEntries):
+            return 0  # few are left: they are looked through
+    return 0
