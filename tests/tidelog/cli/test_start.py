@@ -70,7 +70,9 @@ def test_given_a_command_without_spark_when_it_runs_then_nothing_of_the_pipeline
     assert (ended, loaded) == ("ended 0", [])
 
 
-@pytest.mark.parametrize("module", ["tidelog", "tidelog.client", "tidelog.cli.app", "tidelog.demo"])
+@pytest.mark.parametrize(
+    "module", ["tidelog", "tidelog.client", "tidelog.cli.app", "tidelog.demo.__main__"]
+)
 def test_given_a_module_when_imported_then_nothing_of_the_pipeline_is_loaded(module):
     program = f"import sys, {module}; print(sorted(set(sys.modules) & {PIPELINE!r}))"
 

@@ -8,27 +8,25 @@ second load, starts it again and shows that nothing acknowledged is gone.
 from __future__ import annotations
 
 import argparse
-import json
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 
-from tidelog.client import Client, Delivery, FetchFrom, TidelogError
+from tidelog.client import Client, Delivery, TidelogError
+from tidelog.demo.broker_process import START_TIMEOUT_S, DemoBroker, demo_broker
+from tidelog.demo.log_lines import (
+    PARTITIONS,
+    fetch_all,
+    in_order,
+    join_lines,
+    ship,
+    split_lines,
+)
 
-PARTITIONS: Final = 4
-START_TIMEOUT_S: Final = 60.0
 SECOND_LOAD_ROUNDS: Final = 40
 KILLED_AFTER: Final = 0.4
 METRICS_SHOWN: Final = (
@@ -40,114 +38,6 @@ METRICS_SHOWN: Final = (
 )
 
 console = Console(highlight=False, soft_wrap=True)
-
-
-@dataclass(slots=True)
-class DemoBroker:
-    """A daemon in a process of its own, on one data directory and one port."""
-
-    directory: Path
-    port: int
-    process: subprocess.Popen[bytes] | None = None
-    http_port: int = 0
-    kafka_port: int = 0
-
-    def start(self) -> float:
-        """Start it, wait until it serves, return the seconds that took."""
-        ready = self.directory / "ready.json"
-        ready.unlink(missing_ok=True)
-        started = time.perf_counter()
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "tidelog", "serve"),
-                *("--set", f"storage.data_dirs={json.dumps([str(self.directory / 'data')])}"),
-                *("--set", f"listeners.native_port={self.port}"),
-                *("--set", f"listeners.kafka_port={self.kafka_port}"),
-                *("--set", "http.port=0"),
-                *("--set", "log.level=error"),
-                *("--set", f"daemon.ready_file={ready}"),
-            ]
-        )
-        while not (ready.exists() and ready.stat().st_size):
-            if self.process.poll() is not None:
-                raise SystemExit(f"the broker ended with exit code {self.process.returncode}")
-            if time.perf_counter() - started > START_TIMEOUT_S:
-                raise SystemExit("the broker was not ready in time")
-            time.sleep(0.01)
-        self.http_port = json.loads(ready.read_text())["http_port"]
-        return time.perf_counter() - started
-
-    def kill(self) -> None:
-        """End it as a crash would."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-    def stop(self) -> int:
-        """End it as an operator would; return its exit code."""
-        if self.process is None or self.process.poll() is not None:
-            return 0
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
-
-
-@contextmanager
-def demo_broker() -> Iterator[DemoBroker]:
-    with tempfile.TemporaryDirectory(prefix="tidelog-demo-") as directory:
-        broker = DemoBroker(Path(directory), _free_port())
-        try:
-            yield broker
-        finally:
-            broker.kill()
-
-
-def _free_port() -> int:
-    """A port that stays the same over the restart."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def split_lines(data: bytes) -> tuple[list[bytes], bool]:
-    """Return the lines and whether the last one ended; split at \\n only, so \\r is kept."""
-    lines = data.split(b"\n")
-    ends_with_newline = lines[-1] == b""
-    return (lines[:-1] if ends_with_newline else lines), ends_with_newline
-
-
-def join_lines(lines: list[bytes], ends_with_newline: bool) -> bytes:
-    return b"\n".join(lines) + (b"\n" if ends_with_newline else b"")
-
-
-def ship(client: Client, topic: str, lines: list[bytes]) -> list[Future[Delivery]]:
-    """Produce the lines in turn over the partitions, acks=all; wait for all of them."""
-    with client.producer(acks=-1) as producer:
-        return [
-            producer.produce(topic, line, partition=number % PARTITIONS)
-            for number, line in enumerate(lines)
-        ]
-
-
-def fetch_all(client: Client, topic: str) -> list[list[bytes]]:
-    """Return the values of every partition, by MULTIFETCH until there is no more."""
-    values: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-    positions = [0] * PARTITIONS
-    while True:
-        answers = client.multi_fetch(
-            [FetchFrom(topic, number, offset) for number, offset in enumerate(positions)]
-        )
-        for answer in answers:
-            answer.raise_for_error()
-            values[answer.partition] += [message.value or b"" for message in answer.messages]
-            positions[answer.partition] = answer.next_offset
-        if not any(answer.messages for answer in answers):
-            return values
-
-
-def in_order(values: list[list[bytes]]) -> list[bytes]:
-    """Put lines that were shipped in turn back in their order."""
-    total = sum(map(len, values))
-    return [values[number % PARTITIONS][number // PARTITIONS] for number in range(total)]
 
 
 def round_trip(client: Client, log_file: Path) -> None:

@@ -1,0 +1,1 @@
+"""`make demo`, or `python -m tidelog.demo FILE`."""
