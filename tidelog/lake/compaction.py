@@ -37,24 +37,27 @@ class Merge(NamedTuple):
 def plan_merges(state: State, file_bytes: int, *, files_min: int = 2) -> list[Merge]:
     """Return what is worth merging: runs of small files that together have `file_bytes` at most.
 
-    A file of half that size is large enough, so that no record is written more often than a
-    merge doubles its file.
+    A file of half that size is large enough, and stays.
 
     Args:
         files_min: A run of fewer files stays as it is. A topic that is archived in small pieces
             and compacted often rewrites less if this is larger.
     """
-    merges = []
+    merges: list[Merge] = []
     for partition in sorted(state.ends):
-        run: list[DataFile] = []
+        run = Merge(())
         for piece in (*state.pieces(partition), None):
-            is_small = isinstance(piece, DataFile) and piece.size_bytes < file_bytes // 2
-            if not is_small or Merge((*run, piece)).size_bytes > file_bytes:
-                if len(run) >= max(files_min, 2):
-                    merges.append(Merge(tuple(run)))
-                run = []
-            if is_small:
-                run.append(piece)
+            if isinstance(piece, DataFile) and piece.size_bytes < file_bytes // 2:
+                longer = Merge((*run.files, piece))
+                if longer.size_bytes <= file_bytes:
+                    run = longer
+                    continue
+                following = Merge((piece,))
+            else:
+                following = Merge(())
+            if len(run.files) >= max(files_min, 2):
+                merges.append(run)
+            run = following
     return merges
 
 
