@@ -6,12 +6,21 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.segments.errors import OptionError
+from tidelog.segments.read_options import CORRUPT, ReadOptions
+from tidelog.spark.options import SourceOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["RECORD_TYPES", "arrow_schema_of", "chosen_columns", "in_schema", "spark_schema"]
+__all__ = [
+    "RECORD_TYPES",
+    "arrow_schema_of",
+    "chosen_columns",
+    "in_schema",
+    "read_options",
+    "spark_schema",
+]
 
 RECORD_TYPES: Final[Mapping[str, str]] = {
     "key": "binary",
@@ -22,7 +31,7 @@ RECORD_TYPES: Final[Mapping[str, str]] = {
     "timestamp": "timestamp",
     "timestampType": "int",
     "headers": "array<struct<key:string,value:binary>>",
-    "corrupt": "string",
+    CORRUPT: "string",
 }
 """Of Spark, by column. `headers` is there with includeHeaders, `corrupt` with onCorrupt=tag."""
 
@@ -30,15 +39,18 @@ RECORD_TYPES: Final[Mapping[str, str]] = {
 def spark_schema(*, with_headers: bool = False, with_corrupt: bool = False) -> str:
     """Return the columns of a read as DDL."""
     left_out = {
-        name for name, is_in in (("headers", with_headers), ("corrupt", with_corrupt)) if not is_in
+        name for name, is_in in (("headers", with_headers), (CORRUPT, with_corrupt)) if not is_in
     }
     return ", ".join(
         f"{name} {kind}" for name, kind in RECORD_TYPES.items() if name not in left_out
     )
 
 
-def chosen_columns(schema: StructType, types: Mapping[str, str] = RECORD_TYPES) -> tuple[str, ...]:
-    """Return the names of a schema's columns, in its order: only these need to be decoded.
+def chosen_columns(schema: StructType, types: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of a schema's columns, in its order: only these need to be made.
+
+    Args:
+        types: Of the columns there are.
 
     Raises:
         OptionError: a column that is not there, or that has another type.
@@ -54,6 +66,20 @@ def chosen_columns(schema: StructType, types: Mapping[str, str] = RECORD_TYPES) 
     return tuple(schema.fieldNames())
 
 
+def read_options(options: SourceOptions, schema: StructType) -> ReadOptions:
+    """Return how to decode records for a schema. Raises as `chosen_columns`."""
+    types = dict(RECORD_TYPES)
+    if options.on_corrupt != "tag":
+        del types[CORRUPT]
+    columns = tuple(name for name in chosen_columns(schema, types) if name != CORRUPT)
+    return ReadOptions(
+        columns=columns or ("offset",),  # one is needed to count rows by
+        check_crc=options.check_crc,
+        on_corrupt=options.on_corrupt,
+        isolation=options.isolation,
+    )
+
+
 def arrow_schema_of(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that Spark wants of a read: it compares the first batch with it."""
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -62,7 +88,7 @@ def arrow_schema_of(schema: StructType) -> pa.Schema:
 
 
 def in_schema(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Give batches Spark's own schema, which names the elements of lists differently.
+    """Give batches the columns of Spark's schema, which names the elements of lists differently.
 
     No values are copied for that.
     """
@@ -71,6 +97,7 @@ def in_schema(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[
     for batch in batches:
         columns: list[Any] = [
             column if column.type.equals(field.type) else column.cast(field.type)
-            for column, field in zip(batch.columns, schema, strict=True)
+            for field in schema
+            for column in (batch.column(field.name),)
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

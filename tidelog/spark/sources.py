@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from tidelog.spark.segments_source import SegmentsSource
+
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
 __all__ = ["SOURCES", "register"]
 
-SOURCES: Final[tuple[type[DataSource], ...]] = ()
+SOURCES: Final[tuple[type[DataSource], ...]] = (SegmentsSource,)
 
 
 def register(spark: Any) -> None:
