@@ -26,7 +26,7 @@ from protocol.record_batch_header import (
     RECORD_BYTES_MIN,
 )
 
-__all__ = ["BATCH_DTYPE", "BatchTable", "WalkedBatches", "walk"]
+__all__ = ["BATCH_DTYPE", "NO_TIMESTAMP_FLAG", "BatchTable", "WalkedBatches", "walk"]
 
 BatchTable = NDArray[Any]
 """Rows of `BATCH_DTYPE`, in the order of the file."""
@@ -51,6 +51,8 @@ BATCH_DTYPE: Final = np.dtype(
 )  # fmt: skip
 """Times are milliseconds; `position` is where the batch begins in what was walked."""
 
+NO_TIMESTAMP_FLAG: Final = 1 << 14
+"""Not stored: an attribute of batches that were made of messages without timestamps."""
 CODEC_MAX: Final = max(Codec)
 INT32_MAX: Final = 2**31 - 1
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from protocol.record_batch_header import LOG_APPEND_TIME_FLAG
-from tidelog.segments.batch_table import BatchTable
+from tidelog.segments.batch_table import NO_TIMESTAMP_FLAG, BatchTable
 from tidelog.segments.errors import OptionError
 from tidelog.segments.record_spans import NULL_END, HeaderSpans, RecordSpans
 
@@ -38,6 +38,8 @@ TYPES: Final[dict[str, pa.DataType]] = {
 }
 COLUMNS: Final = tuple(name for name in TYPES if name != HEADERS)
 """What is read if nobody says otherwise."""
+NO_TIMESTAMP_TYPE: Final = -1
+"""Of messages of format 0, as in Kafka's clients."""
 MICROSECONDS: Final = 1_000
 
 
@@ -80,8 +82,10 @@ def to_record_batch(
         if name == "timestamp":
             return pa.array(spans.timestamp * MICROSECONDS).cast(TYPES["timestamp"])
         if name == "timestampType":
-            is_append_time = (table["attributes"] & LOG_APPEND_TIME_FLAG != 0).astype(np.int32)
-            return pa.array(is_append_time[spans.batch])
+            attributes = table["attributes"]
+            types = (attributes & LOG_APPEND_TIME_FLAG != 0).astype(np.int32)
+            types[attributes & NO_TIMESTAMP_FLAG != 0] = NO_TIMESTAMP_TYPE
+            return pa.array(types[spans.batch])
         assert headers is not None, "the headers were not decoded"
         return header_array(buffer, spans, headers)
 

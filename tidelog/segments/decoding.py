@@ -16,7 +16,7 @@ from protocol.legacy_conversion import to_v2
 from protocol.limits import INT64_MAX
 from protocol.record_batch_header import CONTROL_FLAG
 from tidelog.segments import kernel
-from tidelog.segments.batch_table import BatchTable, walk
+from tidelog.segments.batch_table import NO_TIMESTAMP_FLAG, BatchTable, walk
 from tidelog.segments.columns import HEADERS, to_record_batch
 from tidelog.segments.errors import DamagedError
 from tidelog.segments.file_window import MemoryWindow
@@ -209,7 +209,10 @@ def _legacy_records(section: LegacyEntries, aim: Aim) -> Iterator[pa.RecordBatch
         if isinstance(found, Wound):
             yield found
         else:
-            yield from _records(SoundBatches(found, 0, walk(found).table), aim)
+            table = walk(found).table
+            if section.entries[0].magic == 0:
+                table["attributes"] |= NO_TIMESTAMP_FLAG
+            yield from _records(SoundBatches(found, 0, table), aim)
 
 
 def _as_batches(section: LegacyEntries) -> Iterator[memoryview | Wound]:

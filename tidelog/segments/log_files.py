@@ -21,7 +21,7 @@ from protocol.stored.file_names import (
 from tidelog.segments.errors import SegmentError
 from tidelog.segments.location import Location
 
-__all__ = ["PartitionFiles", "SegmentFile", "list_partitions"]
+__all__ = ["PartitionFiles", "SegmentFile", "list_partitions", "list_segments"]
 
 CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -78,7 +78,7 @@ def list_partitions(
     starts = _checkpoint(parent, LOG_START_CHECKPOINT)
     return [
         PartitionFiles(
-            key.topic, key.partition, _segments(directory), ends.get(key), starts.get(key, 0)
+            key.topic, key.partition, list_segments(directory), ends.get(key), starts.get(key, 0)
         )
         for key, directory in sorted(directories, key=lambda each: each[0])
         if wanted is None or key.topic in wanted
@@ -106,7 +106,8 @@ def _partition_directories(location: Location) -> list[tuple[TopicPartition, Loc
     return found
 
 
-def _segments(directory: Location) -> tuple[SegmentFile, ...]:
+def list_segments(directory: Location) -> tuple[SegmentFile, ...]:
+    """Return the segments in a partition's directory, in the order of their offsets."""
     found: list[SegmentFile] = []
     for info in directory.filesystem.get_file_info(FileSelector(directory.path)):
         name = parse_file_name(info.base_name)

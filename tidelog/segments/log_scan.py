@@ -46,7 +46,7 @@ class SoundBatches(NamedTuple):
 
 
 class LegacyEntries(NamedTuple):
-    """Entries of formats 0 and 1 that follow each other. Hold until the scan goes on."""
+    """Entries of one of the formats 0 and 1 that follow each other. Hold until the scan goes on."""
 
     data: memoryview
     position: int
@@ -211,7 +211,8 @@ class _LogScan:
         window, entries = self.window, list[LegacyEntry]()
         position, fault, is_cut = 0, None, False
         while len(window.data) - position > MAGIC_POSITION:
-            if window.data[position + MAGIC_POSITION] >= MAGIC:
+            magic = window.data[position + MAGIC_POSITION]
+            if magic >= MAGIC or (entries and magic != entries[0].magic):
                 break
             if window.position + position >= self.end_position or self.expected >= self.end_offset:
                 break

@@ -15,7 +15,9 @@ from tidelog.segments.index_files import offset_hints
 from tidelog.segments.location import Location, opened
 from tidelog.segments.log_files import PartitionFiles, SegmentFile
 from tidelog.segments.log_scan import LegacyEntries, SoundBatches, scan
+from tidelog.segments.read_options import Isolation
 from tidelog.segments.time_lookup import offset_for_time
+from tidelog.segments.transactions import last_stable_offset
 
 __all__ = ["SPLIT_BYTES", "Split", "bounds", "offset_for_time", "plan"]
 
@@ -42,11 +44,14 @@ class Split(NamedTuple):
     """What the next split or segment begins with; None: nothing is known to come."""
 
 
-def bounds(location: Location, files: PartitionFiles) -> tuple[int, int]:
+def bounds(
+    location: Location, files: PartitionFiles, *, isolation: Isolation = "read_uncommitted"
+) -> tuple[int, int]:
     """Return the first offset that can be read, and the one after the last.
 
     The end is that of the last whole batch; or the high watermark, where a broker has written down
-    that it is below. A torn batch at the log's end is not counted.
+    that it is below; for `read_committed` it is where the first undecided transaction begins. A
+    torn batch at the log's end is not counted.
 
     Raises:
         DataLossError: the last segment is gone.
@@ -57,6 +62,8 @@ def bounds(location: Location, files: PartitionFiles) -> tuple[int, int]:
     end = _log_end(location, files.segments[-1])
     if files.high_watermark is not None:
         end = min(end, files.high_watermark)
+    if isolation == "read_committed":
+        end = last_stable_offset(location, files, end)
     return start, max(start, end)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from tidelog.segments.decoding import Aim, decode_sections
 from tidelog.segments.errors import OptionError
 from tidelog.segments.file_window import FileWindow
 from tidelog.segments.location import Location, locate, opened
-from tidelog.segments.log_files import PartitionFiles, list_partitions
+from tidelog.segments.log_files import PartitionFiles, SegmentFile, list_partitions, list_segments
 from tidelog.segments.log_scan import scan
 from tidelog.segments.plan import Split, bounds, offset_for_time, plan
 from tidelog.segments.read_options import ReadOptions, schema
+from tidelog.segments.transactions import Transactions
 
 __all__ = ["ReadOptions", "read", "read_split", "read_table", "reader", "schema"]
 
@@ -31,7 +33,14 @@ def read_split(location: Location, split: Split, options: ReadOptions) -> Iterat
     aim = Aim(
         split.topic, split.partition, split.path, options, split.start_offset, split.end_offset
     )
-    with opened(location, split.path, split.start_offset, split.end_offset) as file:
+    with ExitStack() as stack:
+        if options.isolation == "read_committed":
+            following = Transactions(location, _from(location, split), split.start_position)
+            stack.callback(following.close)
+            aim = aim._replace(is_aborted=following.is_aborted)
+        file = stack.enter_context(
+            opened(location, split.path, split.start_offset, split.end_offset)
+        )
         window = FileWindow(file, split.start_position, split.end_position, options.chunk_bytes)
         sections = scan(
             window, end_position=split.end_position, first_offset=split.base_offset,
@@ -39,6 +48,12 @@ def read_split(location: Location, split: Split, options: ReadOptions) -> Iterat
             check_crc=options.check_crc,
         )  # fmt: skip
         yield from decode_sections(sections, aim)
+
+
+def _from(location: Location, split: Split) -> list[SegmentFile]:
+    """Return the segment of a split and those behind it."""
+    directory = Location(location.filesystem, split.path.rpartition("/")[0])
+    return [each for each in list_segments(directory) if each.base_offset >= split.base_offset]
 
 
 def read(
@@ -90,7 +105,7 @@ def _read_all(
     end_offset: int | None,
 ) -> Iterator[pa.RecordBatch]:
     for files in found:
-        start, end = bounds(location, files)
+        start, end = bounds(location, files, isolation=options.isolation)
         start = start if start_offset is None else max(start, start_offset)
         end = end if end_offset is None else min(end, end_offset)
         if options.start_timestamp_ms is not None:

@@ -27,7 +27,7 @@ WALK_BYTES: Final = 1 << 20
 def offset_for_time(location: Location, files: PartitionFiles, timestamp_ms: int) -> int | None:
     """Return the first offset whose record is of that time or later; None if there is none.
 
-    Control records do not count, nor do damaged stretches, which only reading tells of.
+    Control records count, as with Kafka; damaged stretches do not: only reading tells of them.
 
     Raises:
         DataLossError: a segment is gone since the files were listed.
@@ -43,7 +43,12 @@ def offset_for_time(location: Location, files: PartitionFiles, timestamp_ms: int
 def _in_segment(
     location: Location, files: PartitionFiles, segment: SegmentFile, timestamp_ms: int
 ) -> int | None:
-    options = ReadOptions(columns=("offset",), on_corrupt="skip", start_timestamp_ms=timestamp_ms)
+    options = ReadOptions(
+        columns=("offset",),
+        on_corrupt="skip",
+        include_control=True,
+        start_timestamp_ms=timestamp_ms,
+    )
     aim = Aim(files.topic, files.partition, segment.path, options, files.log_start_offset)
     with opened(location, segment.path, segment.base_offset, None) as file:
         size = file.size()
