@@ -43,7 +43,11 @@ BROKER_OPTIONS: Final = (
 SEGMENTS_OPTIONS: Final = (
     "path", *_RANGES, "includeHeaders", "splitBytes", "checkCrc", "onCorrupt", "isolation",
 )  # fmt: skip
-BATCHES_OPTIONS: Final = ("path", *_RANGES, "splitBytes", "checkCrc")
+BATCHES_OPTIONS: Final = (
+    "path", *(name for name in _RANGES if name not in ("maxOffsetsPerTrigger", "minPartitions")),
+    "splitBytes", "checkCrc",
+)  # fmt: skip
+"""No minPartitions: that cuts at any offset, and a batch would be a row on each side."""
 
 T = TypeVar("T")
 
@@ -116,12 +120,15 @@ def _names(limit: Limit, offset: int) -> bool:
     return limit.kind == "offset" and offset in (limit.everywhere, *limit.by_partition.values())
 
 
-def parse_options(raw: Mapping[str, str], allowed: Collection[str]) -> SourceOptions:
+def parse_options(
+    raw: Mapping[str, str], allowed: Collection[str], *, required: str | None = None
+) -> SourceOptions:
     """Return options checked one by one and against each other.
 
     Args:
         raw: As Spark gives them, under names in any case.
         allowed: What the source knows, such as SEGMENTS_OPTIONS.
+        required: The one of them without which it has nothing to read.
 
     Raises:
         OptionError: one that is not there, that cannot have this value, or two that exclude each
@@ -132,6 +139,8 @@ def parse_options(raw: Mapping[str, str], allowed: Collection[str]) -> SourceOpt
         if name.lower() not in names:
             raise OptionError(f"there is no option {name!r}; there are {', '.join(allowed)}")
     given = {names[name.lower()]: value for name, value in raw.items()}
+    if required is not None and not given.get(required):
+        raise OptionError(f"option {required} is missing")
     strategies = [name for name in ("subscribe", "subscribePattern", "assign") if name in given]
     if len(strategies) > 1:
         raise OptionError(f"{' and '.join(strategies)} exclude each other: give one")

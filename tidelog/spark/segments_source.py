@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from tidelog.segments.errors import OptionError
-from tidelog.spark import filters
-from tidelog.spark.filters import Pushed
-from tidelog.spark.offset_ranges import OffsetRange, Partitions, batch_ranges
+from tidelog.spark.directory_reader import directory_reader
+from tidelog.spark.offset_ranges import OffsetRange, Partitions
 from tidelog.spark.options import SEGMENTS_OPTIONS, SourceOptions, parse_options
 from tidelog.spark.schema import spark_schema
-from tidelog.spark.segment_rows import SegmentRows
 from tidelog.spark.segment_splits import SegmentSplits
+from tidelog.spark.split_rows import RecordRows
 from tidelog.spark.topic_stream import TopicStream
 
 __all__ = ["SegmentsSource"]
@@ -26,9 +24,7 @@ class SegmentsSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self._parsed = parse_options(options, SEGMENTS_OPTIONS)
-        if self._parsed.path is None:
-            raise OptionError("option path is missing: the data directory to read")
+        self._parsed = parse_options(options, SEGMENTS_OPTIONS, required="path")
 
     @classmethod
     def name(cls) -> str:
@@ -41,44 +37,10 @@ class SegmentsSource(DataSource):
         )
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        kind = PushedSegmentsReader if filters.are_asked_for() else SegmentsReader
-        return kind(self._parsed, schema)
+        return directory_reader(self._parsed, RecordRows(self._parsed, schema))
 
     def streamReader(self, schema: StructType) -> TopicStream:
         return SegmentsStream(self._parsed, schema)
-
-
-class SegmentsReader(DataSourceReader):
-    """A batch query over a data directory as it is when the query is planned."""
-
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._options = options
-        self._rows = SegmentRows(options, schema)
-        self._pushed = Pushed()
-
-    def partitions(self) -> list[InputPartition]:
-        directory = SegmentSplits(self._rows.location, self._options)
-        ranges = batch_ranges(self._options, directory)
-        wanted = [
-            narrowed
-            for each in ranges
-            if (narrowed := self._pushed.narrowed(each, directory)) is not None
-        ]
-        return [InputPartition(split) for split in directory.splits(wanted)]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        return self._rows.read(partition)
-
-
-class PushedSegmentsReader(SegmentsReader):
-    """The same for a query whose conditions on offset, partition and timestamp spare reads."""
-
-    def pushFilters(self, filters_: list[Any]) -> Iterable[Any]:
-        self._pushed = filters.pushed(filters_)
-        self._rows = self._rows.between(
-            self._pushed.start_timestamp_ms, self._pushed.end_timestamp_ms
-        )
-        return filters_  # Spark checks them all again: what is left out here is only spared
 
 
 class SegmentsStream(TopicStream):
@@ -86,7 +48,7 @@ class SegmentsStream(TopicStream):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options)
-        self._rows = SegmentRows(options, schema)
+        self._rows = RecordRows(options, schema)
 
     def partitions_now(self) -> SegmentSplits:
         return SegmentSplits(self._rows.location, self.options)

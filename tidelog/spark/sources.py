@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from tidelog.spark.batches_source import BatchesSource
 from tidelog.spark.segments_source import SegmentsSource
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SOURCES", "register"]
 
-SOURCES: Final[tuple[type[DataSource], ...]] = (SegmentsSource,)
+SOURCES: Final[tuple[type[DataSource], ...]] = (
+    SegmentsSource,
+    BatchesSource,
+)
 
 
 def register(spark: Any) -> None:
