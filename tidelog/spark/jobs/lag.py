@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -164,7 +165,9 @@ def _stored(
     options: LagOptions, job: Job, now_ms: int
 ) -> tuple[list[Commit], Mapping[TopicPartition, PartitionEnds]]:
     assert options.path is not None
-    commits = list(_wanted(stored_commits(job.session, options.path, options.every_ms), options))
+    splits, partitions = partial(job.progress, "splits"), partial(job.progress, "partitions")
+    found = stored_commits(job.session, options.path, options.every_ms, splits)
+    commits = list(_wanted(found, options))
     times: dict[TopicPartition, Sequence[int]] = dict.fromkeys(_partitions(commits), ())
     row_count = 0
     for key, of_one in groupby(commits, key=lambda commit: commit[:3]):
@@ -177,10 +180,7 @@ def _stored(
             f"that would be {row_count:,} rows, and at most {ROWS_MAX:,} can be: take a longer "
             "interval, a later beginning, or fewer groups and topics"
         )
-    job.progress("partitions", 0, len(times))
-    ends = stored_ends(job.session, options.path, times)
-    job.progress("partitions", len(times), len(times))
-    return commits, ends
+    return commits, stored_ends(job.session, options.path, times, partitions)
 
 
 def _wanted(commits: Iterable[Commit], options: LagOptions) -> Iterator[Commit]:
@@ -256,7 +256,7 @@ def _row(lag: Lag) -> dict[str, Any]:
 def _write_parquet(path: str, lags: Sequence[Lag]) -> None:
     """Write the file under another name first, so that a reader finds the old one or the new."""
     location = locate(path)
-    partial = f"{location.path}.partial"
+    unfinished = f"{location.path}.partial"
     table = pa.Table.from_pylist([msgspec.structs.asdict(lag) for lag in lags], SCHEMA)
-    pq.write_table(table, partial, filesystem=location.filesystem)
-    location.filesystem.move(partial, location.path)
+    pq.write_table(table, unfinished, filesystem=location.filesystem)
+    location.filesystem.move(unfinished, location.path)

@@ -6,148 +6,125 @@ cleaning only the last one is left, so the past is as fine as the cleaner has le
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
-
-import pyarrow as pa
+from typing import Any, Final, NamedTuple
 
 from protocol.errors import StoredFormatError
 from protocol.identifiers import TopicPartition
 from protocol.stored.group_records import OffsetKey, decode_key, decode_offset_commit
-from tidelog.segments.location import locate
-from tidelog.segments.log_files import list_partitions
-from tidelog.segments.plan import bounds
-from tidelog.segments.time_lookup import offset_for_time
+from tidelog.segments.errors import SegmentError
+from tidelog.segments.location import Location, locate
+from tidelog.segments.log_files import PartitionFiles, list_partitions
+from tidelog.segments.plan import Split, bounds, offset_for_time, plan
+from tidelog.segments.read_options import ReadOptions
+from tidelog.segments.reader import read_split
 from tidelog.spark.jobs.commit import Commit, PartitionEnds
+from tidelog.spark.tasks import run_tasks
 
 __all__ = ["stored_commits", "stored_ends"]
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-RECORD_COLUMNS: Final = "key binary, value binary, offset bigint, timestamp timestamp"
-COMMIT_COLUMNS: Final = pa.schema(
-    [
-        ("group", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("committed", pa.int64()),
-        ("at_ms", pa.int64()),
-        ("position", pa.int64()),
-    ]
-)
-COMMIT_TYPES: Final = (
-    "group string, topic string, partition int, committed bigint, at_ms bigint, position bigint"
-)
-ENDS_TYPES: Final = "topic string, partition int, start bigint, end bigint, ends array<bigint>"
+READ: Final = ReadOptions(columns=("key", "value", "timestamp"), isolation="read_committed")
+PARTITIONS_PER_TASK: Final = 64
+"""Each of them costs a look into a few small files."""
+
+OnDone = Callable[[int, int], object]
 
 
-def stored_commits(spark: Any, path: str, every_ms: int | None) -> list[Commit]:
+def stored_commits(spark: Any, path: str, every_ms: int | None, on_done: OnDone) -> list[Commit]:
     """Return the last commit of each group and partition in each interval, in order of time.
 
     Args:
         every_ms: Length of the intervals; None: one for all time.
-    """
-    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-    records = (
-        spark.read.format("tidelog_segments")
-        .schema(RECORD_COLUMNS)
-        .options(subscribe=OFFSETS_TOPIC, isolation="read_committed")
-        .load(path)
-    )
-    interval = F.lit(0) if every_ms is None else F.ceil(F.col("at_ms") / F.lit(every_ms))
-    last = (
-        records.mapInArrow(_commits, COMMIT_TYPES)
-        .withColumn("interval", interval.cast("bigint"))
-        .groupBy("group", "topic", "partition", "interval")
-        .agg(F.max_by(F.struct("committed", "at_ms"), "position").alias("last"))
-        .select("group", "topic", "partition", "interval", "last.committed", "last.at_ms")
-    )
-    return sorted((Commit(*row) for row in last.collect()), key=lambda commit: commit[:4])
+    Raises:
+        SegmentError: there is no data directory with committed offsets.
+    """
+    location = locate(path)
+    partitions = list_partitions(location, [OFFSETS_TOPIC])
+    if not partitions:
+        raise SegmentError(f"{location} holds no {OFFSETS_TOPIC}: no group has committed there")
+    splits = [
+        split
+        for files in partitions
+        for split in plan(location, files, *bounds(location, files, isolation="read_committed"))
+    ]
+    # A group's commits are in one partition, whose splits are in the order of their offsets.
+    last: dict[tuple[str, str, int, int], Commit] = {}
+    for found in run_tasks(spark, partial(_commits, path, every_ms), splits, on_done):
+        last |= {commit[:4]: commit for commit in found}
+    return sorted(last.values(), key=lambda commit: commit[:4])
 
 
 def stored_ends(
-    spark: Any, path: str, times: Mapping[TopicPartition, Sequence[int]]
+    spark: Any, path: str, times: Mapping[TopicPartition, Sequence[int]], on_done: OnDone
 ) -> dict[TopicPartition, PartitionEnds]:
     """Return where partitions end today and ended at some times (ms); only those that are there.
 
     The end at a time is the offset of the first record that is later: what its producer says.
     """
-    if not times:
-        return {}
-    rows = [(key.topic, key.partition, list(when)) for key, when in times.items()]
-    asked = spark.createDataFrame(rows, "topic string, partition int, times array<bigint>")
-    found = asked.mapInArrow(partial(_ends, path), ENDS_TYPES).collect()
-    return {
-        (key := TopicPartition(topic, number)): PartitionEnds(
-            start, end, dict(zip(times[key], ends, strict=True))
-        )
-        for topic, number, start, end, ends in found
-    }
+    location = locate(path)
+    asked = [
+        _Asked(files, times[key])
+        for files in list_partitions(location, {key.topic for key in times})
+        if (key := TopicPartition(files.topic, files.partition)) in times
+    ]
+    tasks = [
+        asked[at : at + PARTITIONS_PER_TASK] for at in range(0, len(asked), PARTITIONS_PER_TASK)
+    ]
+    found = run_tasks(spark, partial(_ends, path), tasks, on_done)
+    return {key: ends for of_task in found for key, ends in of_task}
 
 
-def _commits(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Turn records of `__consumer_offsets` into commits; all that is not one is left out."""
-    for batch in batches:
-        rows = [row for row in map(_commit, *(column.to_pylist() for column in batch)) if row]
-        columns = list(zip(*rows, strict=True)) or [()] * len(COMMIT_COLUMNS)
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array(column, field.type)
-                for column, field in zip(columns, COMMIT_COLUMNS, strict=True)
-            ],
-            schema=COMMIT_COLUMNS,
-        )
+class _Asked(NamedTuple):
+    """A partition, and the times for which its end is asked for."""
+
+    files: PartitionFiles
+    times: Sequence[int]
 
 
-def _commit(
-    key: bytes | None, value: bytes | None, offset: int, timestamp: Any
-) -> tuple[Any, ...] | None:
+def _commits(path: str, every_ms: int | None, split: Split) -> list[Commit]:
+    """Return the last commit of each group, partition and interval in a split."""
+    last: dict[tuple[str, str, int, int], Commit] = {}
+    for batch in read_split(locate(path), split, READ):
+        for commit in map(_commit, *(column.to_pylist() for column in batch)):
+            if commit is not None:
+                interval = 0 if every_ms is None else -(-(commit.at_ms or 0) // every_ms)
+                commit = commit._replace(interval=interval)
+                last[commit[:4]] = commit
+    return list(last.values())
+
+
+def _commit(key: bytes | None, value: bytes | None, timestamp: Any) -> Commit | None:
+    """Return what a record of `__consumer_offsets` commits; None if it is of another kind."""
     try:
         about = None if key is None else decode_key(key)
         if not isinstance(about, OffsetKey):
             return None
         if value is None:
-            return (*about, None, round(timestamp.timestamp() * 1000), offset)
+            return Commit(*about, 0, None, round(timestamp.timestamp() * 1000))
         commit = decode_offset_commit(value)
-    except StoredFormatError:  # a kind of record of a newer broker
+    except StoredFormatError:  # of a newer broker
         return None
-    return (*about, commit.offset, commit.commit_timestamp, offset)
+    return Commit(*about, 0, commit.offset, commit.commit_timestamp)
 
 
-def _ends(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _ends(path: str, asked: Sequence[_Asked]) -> list[tuple[TopicPartition, PartitionEnds]]:
     location = locate(path)
-    for batch in batches:
-        rows = batch.to_pylist()
-        topics = {row["topic"] for row in rows}
-        there = {
-            (files.topic, files.partition): files for files in list_partitions(location, topics)
-        }
-        found: list[dict[str, Any]] = []
-        for row in rows:
-            files = there.get((row["topic"], row["partition"]))
-            if files is None:
-                continue
-            start, end = bounds(location, files)
-            ends = [offset_for_time(location, files, when + 1) for when in row["times"]]
-            found.append(
-                {
-                    "topic": row["topic"],
-                    "partition": row["partition"],
-                    "start": start,
-                    "end": end,
-                    "ends": [end if each is None else min(each, end) for each in ends],
-                }
-            )
-        yield pa.RecordBatch.from_pylist(found, schema=_ENDS_SCHEMA)
-
-
-_ENDS_SCHEMA: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("ends", pa.list_(pa.int64())),
+    return [
+        (TopicPartition(files.topic, files.partition), _partition_ends(location, files, times))
+        for files, times in asked
     ]
-)
+
+
+def _partition_ends(
+    location: Location, files: PartitionFiles, times: Sequence[int]
+) -> PartitionEnds:
+    start, end = bounds(location, files)
+
+    def end_at(when: int) -> int:
+        later = offset_for_time(location, files, when + 1)
+        return end if later is None else min(later, end)
+
+    return PartitionEnds(start, end, {when: end_at(when) for when in times})
