@@ -22,6 +22,7 @@ from tidelog.cli import (
     output,
     produce,
     segments,
+    spark_audit,
     spark_lag,
     topics,
     verify,
@@ -47,6 +48,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "import-kafka": import_kafka.import_kafka,
     "config print": config.print_config,
     "config check": config.check,
+    "spark audit": spark_audit.audit,
     "spark lag": spark_lag.lag,
 }
 """Beside `serve` and `health`, which read their arguments themselves."""
