@@ -11,12 +11,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pyarrow.fs import FileSelector, FileType
 
-from tidelog.lake.entry import LOG
+from tidelog.lake.entry import entry_path
 from tidelog.lake.errors import LakeError
 from tidelog.lake.log import TopicLog, location_of
 from tidelog.lake.parquet_files import SCHEMA
-from tidelog.lake.store import Store, open_store
+from tidelog.lake.store import open_store
 from tidelog.segments.location import Location, locate
 
 __all__ = ["lake_topics", "open_topic", "read_lake", "read_lake_table"]
@@ -30,15 +31,16 @@ def open_topic(location: Location, topic: str, *, is_single_writer: bool = False
     return TopicLog(store, topic)
 
 
-def lake_topics(store: Store) -> list[str]:
-    """Return the topics of a lake, by name.
-
-    Args:
-        store: Its root is the lake.
-    """
-    first = f"/{LOG}/{0:020}.json"
+def lake_topics(location: Location) -> list[str]:
+    """Return the topics of a lake, by name; none if there is no lake yet."""
+    filesystem, path = location
+    names = (
+        info.base_name
+        for info in filesystem.get_file_info(FileSelector(path, allow_not_found=True))
+        if info.type is FileType.Directory
+    )
     return sorted(
-        file.path.removesuffix(first) for file in store.files("") if file.path.endswith(first)
+        name for name in names if open_store(location.child(name)).size(entry_path(0)) is not None
     )
 
 

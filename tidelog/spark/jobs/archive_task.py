@@ -1,0 +1,100 @@
+"""What tasks of the archive do: write Parquet, and tell the driver which files they are.
+
+Records stay in the Python process of the task; Spark sees one row of JSON for each file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from tidelog.lake.compaction import Merge, merge
+from tidelog.lake.entry import DataFile, Gap
+from tidelog.lake.parquet_files import LAKE_COLUMNS, ParquetOptions, write_range
+from tidelog.lake.store import open_store
+from tidelog.segments.errors import DataLossError
+from tidelog.segments.location import locate
+from tidelog.segments.read_options import OnCorrupt, ReadOptions
+from tidelog.spark.jobs.archive_source import ArchiveSource, Piece
+from tidelog.spark.worker import freeze_modules
+
+__all__ = ["Written", "archive_piece", "merge_files", "run_tasks"]
+
+Item = TypeVar("Item")
+Work = Callable[[Item], "Written"]
+
+MANIFEST: Final = pa.schema([("json", pa.binary())])
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one task."""
+
+    topic: str
+    files: tuple[DataFile, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    lost: str | None = None
+    """Why the records could not be read: they went away while the task was on its way."""
+
+
+def archive_piece(
+    piece: Piece,
+    source: ArchiveSource,
+    lake: str,
+    writer: str,
+    on_corrupt: OnCorrupt,
+    options: ParquetOptions,
+) -> Written:
+    """Write a piece to the lake's topic, staged."""
+    topic, partition = piece.partition
+    read_options = ReadOptions(columns=LAKE_COLUMNS, on_corrupt=on_corrupt)
+    try:
+        made = list(
+            write_range(
+                open_store(locate(lake).child(topic)),
+                writer,
+                _frozen_after_first(source.batches(piece, read_options)),
+                partition=partition,
+                start_offset=piece.start,
+                end_offset=piece.end,
+                options=options,
+            )
+        )
+    except DataLossError as error:
+        return Written(topic=topic, lost=str(error))
+    return Written(
+        topic=topic,
+        files=tuple(each for each in made if isinstance(each, DataFile)),
+        gaps=tuple(each for each in made if isinstance(each, Gap)),
+    )
+
+
+def merge_files(item: tuple[str, Merge], lake: str, writer: str) -> Written:
+    """Write the one file of a merge to the lake's topic, staged."""
+    topic, files = item
+    return Written(
+        topic=topic, files=(merge(open_store(locate(lake).child(topic)), writer, files),)
+    )
+
+
+def run_tasks(session: Any, items: Sequence[Item], work: Work[Item]) -> list[Written]:
+    """Do one task of Spark for each item; return what came of them, in the order of the items."""
+    numbers = session.range(0, len(items), 1, len(items))
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                made = msgspec.json.encode((number, work(items[number])))
+                yield pa.RecordBatch.from_arrays([pa.array([made])], schema=MANIFEST)
+
+    rows = numbers.mapInArrow(write, "json binary").collect()
+    found = [msgspec.json.decode(bytes(row.json), type=tuple[int, Written]) for row in rows]
+    return [written for _, written in sorted(found, key=lambda pair: pair[0])]
+
+
+def _frozen_after_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        freeze_modules()
+        yield batch
