@@ -7,7 +7,7 @@ it, such as a count of records that are compressed, is null. A damaged stretch i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -24,14 +24,17 @@ from protocol.record_batch_header import (
     MAGIC,
     TRANSACTIONAL_FLAG,
 )
+from tidelog.segments.batch_table import BatchTable
 from tidelog.segments.file_window import FileWindow
 from tidelog.segments.location import Location, opened
-from tidelog.segments.log_scan import BAD_CRC, LegacyEntries, SoundBatches, Wound, scan
+from tidelog.segments.log_scan import BAD_CRC, LegacyEntries, Section, SoundBatches, Wound, scan
 from tidelog.segments.plan import Split
 
 __all__ = ["BATCH_ROWS", "batch_rows"]
 
 CHUNK_BYTES: Final = 4 << 20
+ROWS_MIN: Final = 4_096
+"""So many batches make a record batch of Arrow, if there are: each of its columns costs a bit."""
 MICROSECONDS: Final = 1_000
 TIME_MAX_MS: Final = INT64_MAX // MICROSECONDS
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
@@ -77,21 +80,39 @@ def batch_rows(
     """
     with opened(location, split.path, split.start_offset, split.end_offset) as file:
         window = FileWindow(file, split.start_position, split.end_position, chunk_bytes)
-        for section in scan(
+        sections = scan(
             window, end_position=split.end_position, first_offset=split.base_offset,
             end_offset=split.end_offset, limit_offset=split.limit_offset, check_crc=check_crc,
-        ):  # fmt: skip
-            if isinstance(section, SoundBatches):
-                table = section.table[section.table["last_offset"] >= split.start_offset]
-                columns = _of_batches(table, section.position)
-                yield _rows(split, len(table), columns, check_crc or None)
-            elif isinstance(section, LegacyEntries):
-                entries = [each for each in section.entries if each.offset >= split.start_offset]
-                columns = _of_entries(entries, section.position)
-                yield _rows(split, len(entries), columns, True)
-            elif section.end_offset is None or section.end_offset > split.start_offset:
-                is_crc = section.reason == BAD_CRC
-                yield _rows(split, 1, _of_wound(section), False if is_crc else None)
+        )  # fmt: skip
+        for part in _gathered(sections):
+            if isinstance(part, Wound):
+                if part.end_offset is None or part.end_offset > split.start_offset:
+                    crc_ok = False if part.reason == BAD_CRC else None
+                    yield _rows(split, 1, _of_wound(part), crc_ok)
+            elif isinstance(part, LegacyEntries):
+                entries = [each for each in part.entries if each.offset >= split.start_offset]
+                yield _rows(split, len(entries), _of_entries(entries, part.position), True)
+            else:
+                table = part[part["last_offset"] >= split.start_offset]
+                yield _rows(split, len(table), _of_batches(table), check_crc or None)
+
+
+def _gathered(sections: Iterable[Section]) -> Iterator[BatchTable | LegacyEntries | Wound]:
+    """Yield the batches of sections with their positions in the file, many at once."""
+    tables: list[BatchTable] = []
+    for section in sections:
+        if isinstance(section, SoundBatches):
+            section.table["position"] += section.position
+            tables.append(section.table)
+            if sum(map(len, tables)) < ROWS_MIN:
+                continue
+        if tables:
+            yield np.concatenate(tables)
+            tables.clear()
+        if not isinstance(section, SoundBatches):
+            yield section
+    if tables:
+        yield np.concatenate(tables)
 
 
 def _rows(split: Split, count: int, columns: dict[str, Any], crc_ok: bool | None) -> pa.RecordBatch:
@@ -111,10 +132,10 @@ def _rows(split: Split, count: int, columns: dict[str, Any], crc_ok: bool | None
     )
 
 
-def _of_batches(table: NDArray[Any], position: int) -> dict[str, Any]:
+def _of_batches(table: BatchTable) -> dict[str, Any]:
     attributes = table["attributes"]
     return {
-        "position": table["position"] + position,
+        "position": table["position"].copy(),
         "sizeBytes": table["size_bytes"].astype(np.int64),
         "baseOffset": table["base_offset"].copy(),
         "lastOffset": table["last_offset"].copy(),

@@ -19,12 +19,12 @@ from protocol.record_batch_header import (
     CODEC_MASK,
     HEADER_BYTES,
     LENGTH_MIN,
-    LENGTH_POSITION,
     LOG_OVERHEAD_BYTES,
     MAGIC,
-    MAGIC_POSITION,
     RECORD_BYTES_MIN,
 )
+from tidelog.segments.kernel_choice import chosen_kernel
+from tidelog.segments.kernel_numpy import find_batches
 
 __all__ = ["BATCH_DTYPE", "NO_TIMESTAMP_FLAG", "BatchTable", "WalkedBatches", "walk"]
 
@@ -56,7 +56,10 @@ NO_TIMESTAMP_FLAG: Final = 1 << 14
 CODEC_MAX: Final = max(Codec)
 INT32_MAX: Final = 2**31 - 1
 
-_length_at = struct.Struct(">i").unpack_from
+COMPILED_BYTES_MIN: Final = 2 << 20
+"""In less the batches are found in plain Python: the compiled kernel takes a moment to load."""
+
+_length_and_magic = struct.Struct(">8xi4xb").unpack_from
 
 
 class WalkedBatches(NamedTuple):
@@ -75,21 +78,13 @@ def walk(data: Buffer, position: int = 0) -> WalkedBatches:
     Checks what a header can be held against without the body: its size, its magic, that offsets go
     up and that there is room for its records. Message formats 0 and 1 end it with a fault.
     """
-    positions: list[int] = []
-    end, fault = len(data), None
-    while end - position >= HEADER_BYTES:
-        (length,) = _length_at(data, position + LENGTH_POSITION)
-        if data[position + MAGIC_POSITION] != MAGIC:
-            fault = f"magic {data[position + MAGIC_POSITION]} is not that of a record batch"
-            break
-        if length < LENGTH_MIN:
-            fault = f"a batch length of {length}"
-            break
-        if position + LOG_OVERHEAD_BYTES + length > end:
-            break
-        positions.append(position)
-        position += LOG_OVERHEAD_BYTES + length
-    table = _table(data, positions)
+    raw = np.frombuffer(data, dtype=np.uint8)
+    positions = np.empty((len(raw) - position) // HEADER_BYTES + 1, dtype=np.int64)
+    is_large = len(raw) - position >= COMPILED_BYTES_MIN
+    find = chosen_kernel().find_batches if is_large else find_batches
+    count, position = find(raw, position, positions)
+    fault = _fault_at(data, position) if len(raw) - position >= HEADER_BYTES else None
+    table = _table(raw, positions[:count])
     unsound = _first_unsound(table)
     if unsound is None:
         return WalkedBatches(table, position, fault)
@@ -97,11 +92,22 @@ def walk(data: Buffer, position: int = 0) -> WalkedBatches:
     return WalkedBatches(table[:unsound], int(row["position"]), "its header cannot be")
 
 
-def _table(data: Buffer, positions: list[int]) -> BatchTable:
-    at = np.array(positions, dtype=np.int64)
-    raw = np.frombuffer(data, dtype=np.uint8)
-    headers = raw[at[:, None] + np.arange(HEADER_BYTES)]
-    stored = headers.view(_STORED).reshape(-1)
+def _fault_at(data: Buffer, position: int) -> str | None:
+    """Return why what is behind the last whole batch is none; None if it is only cut."""
+    length, magic = _length_and_magic(data, position)
+    if magic != MAGIC:
+        return f"magic {magic & 0xFF} is not that of a record batch"
+    return f"a batch length of {length}" if length < LENGTH_MIN else None
+
+
+def _table(raw: NDArray[Any], at: NDArray[Any]) -> BatchTable:
+    if len(at):
+        every_place: NDArray[Any] = np.ndarray(
+            (len(raw) - HEADER_BYTES + 1,), dtype=_STORED, buffer=raw, strides=(1,)
+        )
+        stored = every_place[at]
+    else:
+        stored = np.empty(0, dtype=_STORED)
     table = np.empty(len(at), dtype=BATCH_DTYPE)
     table["position"] = at
     table["size_bytes"] = stored["batch_length"].astype(np.int64) + LOG_OVERHEAD_BYTES

@@ -68,7 +68,7 @@ class FileWindow:
             return False
         tail = bytes(self.data)
         if len(self._buffer) < wanted:
-            self._buffer = bytearray(wanted)
+            self._buffer = bytearray(wanted + wanted // 2)  # seldom: fresh memory is slow
         self._buffer[:kept] = tail
         view = memoryview(self._buffer)
         size = kept

@@ -1,51 +1,24 @@
 """The decode kernel: records of many batches to spans, compiled with numba or by NumPy alone.
 
-Both give the same for the same bytes. TIDELOG_KERNEL=numba or numpy decides; else numba is used
-where it is installed.
+Both give the same for the same bytes; see `kernel_choice`.
 """
 
 from __future__ import annotations
 
-import os
-from functools import cache
-from types import ModuleType
 from typing import Final
 
 import numpy as np
 
 from protocol.record_batch_header import LOG_APPEND_TIME_FLAG
 from tidelog.segments.batch_table import BatchTable
-from tidelog.segments.errors import OptionError
 from tidelog.segments.inflate import InflatedRecords
+from tidelog.segments.kernel_choice import chosen_kernel as _kernel
+from tidelog.segments.kernel_choice import kernel_name
 from tidelog.segments.record_spans import HeaderSpans, RecordSpans, header_spans, record_spans
 
 __all__ = ["decode", "decode_headers", "kernel_name"]
 
 SOUND: Final = -1
-VARIABLE: Final = "TIDELOG_KERNEL"
-
-
-@cache
-def _kernel() -> ModuleType:
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted not in ("", "numba", "numpy"):
-        raise OptionError(f"{VARIABLE} is {wanted!r}; it may be numba or numpy")
-    if wanted != "numpy":
-        try:
-            from tidelog.segments import kernel_numba
-        except ImportError:
-            if wanted:
-                raise
-        else:
-            return kernel_numba
-    from tidelog.segments import kernel_numpy
-
-    return kernel_numpy
-
-
-def kernel_name() -> str:
-    """Return `numba` or `numpy`."""
-    return _kernel().__name__.rpartition("_")[2]
 
 
 def decode(inflated: InflatedRecords, table: BatchTable) -> tuple[RecordSpans, int | None]:

@@ -12,6 +12,15 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
+from protocol.record_batch_header import (
+    HEADER_BYTES,
+    LENGTH_MIN,
+    LENGTH_POSITION,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+)
+
 SOUND: Final = -1
 VARINT_BITS: Final = 35
 VARLONG_BITS: Final = 70
@@ -48,6 +57,22 @@ def _span(data: Any, position: int, end: int) -> Any:
     if size < 0:
         return position, -1, position
     return position, position + size, position + size
+
+
+@njit(cache=True, nogil=True)
+def find_batches(data: Any, position: Any, positions: Any) -> Any:
+    """Fill in where whole batches are that follow each other; return their count and their end."""
+    count, last = 0, len(data) - HEADER_BYTES
+    while position <= last and data[position + MAGIC_POSITION] == MAGIC:
+        length: Any = np.int64(0)
+        for number in range(LENGTH_POSITION, LENGTH_POSITION + 4):
+            length = (length << 8) | np.int64(data[position + number])
+        behind = position + LOG_OVERHEAD_BYTES + length
+        if length < LENGTH_MIN or behind > len(data):
+            break
+        positions[count] = position
+        count, position = count + 1, behind
+    return count, position
 
 
 @njit(cache=True, nogil=True)

@@ -7,12 +7,19 @@ hundred. Few batches are decoded in plain Python, which is quicker then.
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.record import NULL
+from protocol.record_batch_header import (
+    HEADER_BYTES,
+    LENGTH_MIN,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+)
 from protocol.varint import raw_varint, raw_varlong
 
 SOUND: Final = -1
@@ -23,6 +30,23 @@ VARLONG_BYTES: Final = 10
 UINT32_MAX: Final = np.uint64(0xFFFFFFFF)
 
 Column = NDArray[Any]
+
+_length_and_magic = struct.Struct(">8xi4xb").unpack_from
+
+
+def find_batches(data: Column, position: int, positions: Column) -> tuple[int, int]:
+    """Fill in where whole batches are that follow each other; return their count and their end."""
+    found: list[int] = []
+    view, end = data.data, len(data)
+    while end - position >= HEADER_BYTES:
+        length, magic = _length_and_magic(view, position)
+        behind = position + LOG_OVERHEAD_BYTES + length
+        if magic != MAGIC or length < LENGTH_MIN or behind > end:
+            break
+        found.append(position)
+        position = behind
+    positions[: len(found)] = found
+    return len(found), position
 
 
 def decode_records(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from protocol.record_batch_header import HEADER_BYTES
 from tidelog.segments.decoding import Aim, decode_sections
 from tidelog.segments.errors import OptionError
 from tidelog.segments.file_window import FileWindow
@@ -18,6 +19,7 @@ from tidelog.segments.log_files import PartitionFiles, SegmentFile, list_partiti
 from tidelog.segments.log_scan import scan
 from tidelog.segments.plan import Split, bounds, offset_for_time, plan
 from tidelog.segments.read_options import ReadOptions, schema
+from tidelog.segments.resync import sound_at
 from tidelog.segments.transactions import Transactions
 
 __all__ = ["ReadOptions", "read", "read_split", "read_table", "reader", "schema"]
@@ -33,21 +35,36 @@ def read_split(location: Location, split: Split, options: ReadOptions) -> Iterat
     aim = Aim(
         split.topic, split.partition, split.path, options, split.start_offset, split.end_offset
     )
-    with ExitStack() as stack:
+    with (
+        opened(location, split.path, split.start_offset, split.end_offset) as file,
+        ExitStack() as stack,
+    ):
+        begin, end = _positions(file, split)
         if options.isolation == "read_committed":
-            following = Transactions(location, _from(location, split), split.start_position)
+            following = Transactions(location, _from(location, split), begin)
             stack.callback(following.close)
             aim = aim._replace(is_aborted=following.is_aborted)
-        file = stack.enter_context(
-            opened(location, split.path, split.start_offset, split.end_offset)
-        )
-        window = FileWindow(file, split.start_position, split.end_position, options.chunk_bytes)
+        window = FileWindow(file, begin, end, options.chunk_bytes)
         sections = scan(
-            window, end_position=split.end_position, first_offset=split.base_offset,
-            end_offset=split.end_offset, limit_offset=split.limit_offset,
-            check_crc=options.check_crc,
+            window, end_position=end, first_offset=split.base_offset, end_offset=split.end_offset,
+            limit_offset=split.limit_offset, check_crc=options.check_crc,
         )  # fmt: skip
         yield from decode_sections(sections, aim)
+
+
+def _positions(file: Any, split: Split) -> tuple[int, int]:
+    """Return where to begin and to end: all of the file if the split's places are not in it.
+
+    Since it was planned a cleaner may have put another file, with fewer records, in its place.
+    """
+    if split.start_position:
+        window = FileWindow(file, split.start_position, split.end_position, HEADER_BYTES)
+        window.fill()
+        if len(window.data) < HEADER_BYTES or not sound_at(
+            window, 0, split.base_offset, max(split.end_offset, split.start_offset + 1)
+        ):
+            return 0, max(file.size(), split.end_position)
+    return split.start_position, split.end_position
 
 
 def _from(location: Location, split: Split) -> list[SegmentFile]:
