@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,7 +85,8 @@ def arrow_schema_of(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that Spark wants of a read: it compares the first batch with it."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return to_arrow_schema(schema, timezone="UTC")
+    has_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # 4.0 knows UTC only
+    return to_arrow_schema(schema, **({"timezone": "UTC"} if has_zone else {}))
 
 
 def in_schema(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
