@@ -20,7 +20,7 @@ from tidelog.segments.fault import Fault, FaultKind, Severity
 from tidelog.segments.location import Location, locate
 from tidelog.segments.segment_audit import audit_segment
 from tidelog.spark.jobs.job import Job
-from tidelog.spark.task_run import run_tasks
+from tidelog.spark.task_groups import run_grouped
 
 __all__ = ["AuditOptions", "AuditResult", "Piece", "check", "run"]
 
@@ -123,7 +123,9 @@ def run(options: AuditOptions, job: Job) -> AuditResult:
         result.size_bytes = sum(map(_size_of, pieces))
         return result
     one = partial(check, is_deep=options.is_deep, gaps_are_faults=options.gaps_are_faults)
-    _sum_up(result, plans, run_tasks(job, one, pieces, _size_of))
+    on_done = partial(job.progress, "tasks")
+    found = run_grouped(job.session, one, pieces, _size_of, on_done) if pieces else []
+    _sum_up(result, plans, found)
     job.metric("faults", sum(result.counts.values()), "Faults found, notes too.")
     job.metric("bytes", result.size_bytes, "Bytes of logs checked.")
     return result

@@ -1,0 +1,1 @@
+"""Sketches: what is known of many records in little room; two of a kind merge into one of both."""
