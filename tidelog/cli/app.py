@@ -22,6 +22,7 @@ from tidelog.cli import (
     output,
     produce,
     segments,
+    spark_archive,
     spark_audit,
     spark_lag,
     topics,
@@ -48,6 +49,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "import-kafka": import_kafka.import_kafka,
     "config print": config.print_config,
     "config check": config.check,
+    "spark archive": spark_archive.archive,
     "spark audit": spark_audit.audit,
     "spark lag": spark_lag.lag,
 }

@@ -118,12 +118,13 @@ def _tidelog_error(error: BaseException) -> tuple[str, ExitCode] | None:
 
 
 def _pipeline_error(error: BaseException) -> tuple[str, ExitCode] | None:
-    """Explain what `tidelog.segments` and `tidelog.spark` raise.
+    """Explain what `tidelog.segments`, `tidelog.lake` and `tidelog.spark` raise.
 
     Their modules are not imported for it, as that takes long: what raised it has imported them.
     """
     for module, name in (
         ("tidelog.segments.errors", "SegmentError"),
+        ("tidelog.lake.errors", "LakeError"),
         ("tidelog.spark.errors", "JavaMissingError"),
         ("tidelog.spark.jobs.job", "JobError"),
     ):

@@ -142,7 +142,7 @@ class _Archive:
                 raise DataLossError(
                     f"the lake has {key} up to offset {start}, it ends at {end} now: either "
                     "records were lost, or this is another topic of that name; "
-                    "--fail-on-data-loss=false lets it wait until it is as long again"
+                    "--record-data-loss waits until it is as long again"
                 )
             if start < earliest:
                 losses.append((key, start, earliest))
@@ -151,7 +151,7 @@ class _Archive:
             key, start, earliest = losses[0]
             raise DataLossError(
                 f"offsets {start} to {earliest - 1} of {key} were deleted before they were "
-                "archived; --fail-on-data-loss=false records the gap and goes on"
+                "archived; --record-data-loss records the gap and goes on"
             )
         if not self._job.is_dry_run:
             self._commit_losses(losses)

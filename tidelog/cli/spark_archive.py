@@ -1,0 +1,158 @@
+"""`tidelog spark archive`: topics to a lake of Parquet files, each record once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from tidelog.cli.options import JsonOption
+from tidelog.cli.spark_jobs import run_job
+from tidelog.cli.spark_options import (
+    CommonOptions,
+    ConfOption,
+    DryRunOption,
+    MasterOption,
+    MetricsFileOption,
+)
+from tidelog.cli.times import interval_ms
+
+TABLES: Final = ("delta", "iceberg")
+ON_CORRUPT: Final = ("fail", "skip")
+MEBIBYTE: Final = 1 << 20
+
+
+def _checked_interval(text: str | None) -> str | None:
+    try:
+        _ = text and interval_ms(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text}: write a number and s, m, h or d, such as 10m") from None
+    return text
+
+
+def _checked_tables(names: list[str] | None) -> list[str]:
+    for name in names or ():
+        if name not in TABLES:
+            raise typer.BadParameter(f"{name}: there are tables of {' and '.join(TABLES)}")
+    return names or []
+
+
+def _checked_on_corrupt(text: str) -> str:
+    if text not in ON_CORRUPT:
+        raise typer.BadParameter(f"{text}: it may be {' or '.join(ON_CORRUPT)}")
+    return text
+
+
+def archive(
+    path: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DIR]",
+            help="A data directory, or its URL in an object store; the broker may be running.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="LAKE", help="The lake's directory or URL; made if needed."),
+    ],
+    broker: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Instead of DIR: a running broker."),
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC", help="Only this topic; may be given again."),
+    ] = None,
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Go on for ever, looking for new records so often, such as 30s or 10m.",
+            callback=_checked_interval,
+        ),
+    ] = None,
+    compact: Annotated[
+        bool,
+        typer.Option("--compact", help="Merge small files of the lake; without DIR only that."),
+    ] = False,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FORMAT",
+            help="Keep a table over the same files, too: delta or iceberg; may be given again.",
+            callback=_checked_tables,
+        ),
+    ] = None,
+    iceberg_catalog: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A catalog in pyiceberg's configuration; else a SQLite file in the lake.",
+        ),
+    ] = None,
+    file_mib: Annotated[
+        int, typer.Option("--file-mib", min=1, help="Size of a Parquet file that is large enough.")
+    ] = 128,
+    task_mib: Annotated[int, typer.Option("--task-mib", min=1, help="Log read by one task.")] = 128,
+    on_corrupt: Annotated[
+        str,
+        typer.Option(
+            "--on-corrupt",
+            metavar="fail|skip",
+            help="At damage: fail, or leave out what cannot be read.",
+            callback=_checked_on_corrupt,
+        ),
+    ] = "fail",
+    fail_on_data_loss: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-data-loss/--record-data-loss",
+            help="If retention was faster: fail, or record the gap and go on (exit code 1).",
+        ),
+    ] = True,
+    single_writer: Annotated[
+        bool,
+        typer.Option(
+            "--single-writer",
+            help="Nobody else writes to the lake. Needed where the object store cannot create a "
+            "file only if there is none.",
+        ),
+    ] = False,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    as_json: JsonOption = False,
+    dry_run: DryRunOption = False,
+    metrics_file: MetricsFileOption = None,
+) -> None:
+    """Archive topics as Parquet files: LAKE/TOPIC/data/partition=P/START-END.parquet.
+
+    Each record is there exactly once, also for a reader that knows nothing of Tidelog and lists
+    the directory, and whenever this command is killed: start it again, and it goes on. Several may
+    run at a time.
+
+    Examples:
+      tidelog spark archive ./tidelog-data --to ./lake
+      tidelog spark archive --broker localhost:9091 --topic web-logs --to ./lake --interval 1m
+      tidelog spark archive --to ./lake --compact --table delta
+    """
+    from tidelog.spark.jobs.archive import ArchiveOptions, run
+
+    options = ArchiveOptions(
+        lake=to,
+        path=path,
+        broker=broker,
+        topics=tuple(topic) if topic else None,
+        interval_s=None if interval is None else interval_ms(interval) / 1_000,
+        compact=compact,
+        tables=tuple(table or ()),  # type: ignore[arg-type]  # checked above
+        iceberg_catalog=iceberg_catalog,
+        file_bytes=file_mib * MEBIBYTE,
+        task_bytes=task_mib * MEBIBYTE,
+        on_corrupt="skip" if on_corrupt == "skip" else "fail",
+        fail_on_data_loss=fail_on_data_loss,
+        is_single_writer=single_writer,
+    )
+    common = CommonOptions.of(master, conf, as_json, dry_run, metrics_file)
+    run_job("archive", run, options, common)
