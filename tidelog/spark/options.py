@@ -38,7 +38,7 @@ _RANGES: Final = (
     "maxOffsetsPerTrigger", "minPartitions",
 )  # fmt: skip
 BROKER_OPTIONS: Final = (
-    "broker", *_RANGES, "includeHeaders", "checkCrc", "onCorrupt", "isolation",
+    "broker", *_RANGES, "includeHeaders", "checkCrc", "onCorrupt",
 )  # fmt: skip
 SEGMENTS_OPTIONS: Final = (
     "path", *_RANGES, "includeHeaders", "splitBytes", "checkCrc", "onCorrupt", "isolation",

@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tidelog.spark.batches_source import BatchesSource
+from tidelog.spark.broker_source import BrokerSource
 from tidelog.spark.segments_source import SegmentsSource
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SOURCES", "register"]
 
 SOURCES: Final[tuple[type[DataSource], ...]] = (
+    BrokerSource,
     SegmentsSource,
     BatchesSource,
 )

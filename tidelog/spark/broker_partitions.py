@@ -1,0 +1,75 @@
+"""BrokerPartitions: what a running broker has to read: `Partitions` of `offset_ranges`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from protocol.errors import BrokerError, ErrorCode
+from protocol.identifiers import TopicPartition
+from tidelog.client import TopicInfo
+from tidelog.segments.errors import DataLossError
+from tidelog.spark.broker_link import BrokerLink
+from tidelog.spark.offset_ranges import Bounds
+from tidelog.spark.options import SourceOptions
+
+__all__ = ["BrokerPartitions"]
+
+INTERNAL_PREFIX: Final = "__"
+"""Of the topics that a broker keeps for itself: they are read by name only."""
+
+
+class BrokerPartitions:
+    """The topics of a broker, asked for at each call."""
+
+    def __init__(self, link: BrokerLink, options: SourceOptions) -> None:
+        self._link = link
+        assigned = {partition.topic for partition in options.assigned or ()}
+        self._named = tuple(sorted(assigned)) or options.topics or ()
+
+    def all(self) -> list[TopicPartition]:
+        """Return the partitions of the topics that the options name; of all if one is missing."""
+        topics = self._topics(self._named) if self._named else []
+        if not self._named or any(topic.error for topic in topics):
+            topics = self._topics(())
+        return [
+            TopicPartition(topic.name, each.partition)
+            for topic in topics
+            if topic.name in self._named or not topic.name.startswith(INTERNAL_PREFIX)
+            for each in topic.partitions
+        ]
+
+    def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        """Return log starts and high watermarks.
+
+        Raises:
+            DataLossError: a partition was deleted since it was listed.
+            BrokerError: the broker cannot serve a partition.
+        """
+        if not partitions:
+            return {}
+        found = {
+            TopicPartition(topic.name, each.partition): each
+            for topic in self._topics(sorted({partition.topic for partition in partitions}))
+            for each in topic.partitions
+        }
+        bounds: dict[TopicPartition, Bounds] = {}
+        for partition in partitions:
+            if partition not in found:
+                raise DataLossError(f"{partition} is there no more")
+            there = found[partition]
+            if there.error:
+                raise BrokerError(there.error, str(partition))
+            bounds[partition] = Bounds(there.log_start_offset, there.high_watermark)
+        return bounds
+
+    def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> int | None:
+        found = self._link.ask(lambda client: client.offsets(*partition, time_ms=timestamp_ms))
+        return found[0] if found else None
+
+    def _topics(self, names: Sequence[str]) -> Sequence[TopicInfo]:
+        topics = self._link.ask(lambda client: client.topics(*names))
+        for topic in topics:
+            if topic.error not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                raise BrokerError(topic.error, topic.name)
+        return topics
