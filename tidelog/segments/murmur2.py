@@ -75,7 +75,7 @@ def _hashes(data: NDArray[Any], starts: NDArray[Any], sizes: NDArray[Any]) -> ND
 
 def _word(data: NDArray[Any], at: NDArray[Any]) -> NDArray[Any]:
     """Return the little-endian words at these positions."""
-    word = data[at].astype(np.uint32)
+    word: NDArray[Any] = data[at].astype(np.uint32)
     for place in range(1, WORD_BYTES):
         word |= data[at + place].astype(np.uint32) << np.uint32(8 * place)
     return word
