@@ -24,8 +24,9 @@ class RecordRun(NamedTuple):
     table: BatchTable
     buffer: NDArray[Any]
     """uint8; what the spans are of."""
-    record_bytes: NDArray[Any]
-    """int64, a row a batch: the size of its records, decompressed."""
+    starts: NDArray[Any]
+    """int64, a row a batch: where in the buffer its records begin."""
+    ends: NDArray[Any]
     spans: RecordSpans
 
 
@@ -58,8 +59,8 @@ def record_runs(
             count, reason = bad, "their headers are not whole"
             spans = RecordSpans(*(column[spans.batch < bad] for column in spans))
         if count:
-            sizes = inflated.ends[:count] - inflated.starts[:count]
-            yield RecordRun(table[:count], inflated.buffer, sizes, spans)
+            starts, ends = inflated.starts[:count], inflated.ends[:count]
+            yield RecordRun(table[:count], inflated.buffer, starts, ends, spans)
         if reason is not None:
             yield Undecodable(table[count], reason)
             count += 1

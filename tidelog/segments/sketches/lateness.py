@@ -52,11 +52,16 @@ class Lateness:
         self.latest_by_ms = max(self.latest_by_ms, int(behind.max()))
         self._largest = max(self._largest, int(timestamps.max()))
 
-    def append(self, other: Lateness) -> None:
-        """Take note of all that the other has seen, which came after all that this one has."""
+    def merge(self, other: Lateness) -> None:
+        """Add what the other has found, where the two have nothing to do with each other."""
         self.out_of_order += other.out_of_order
         self.late += other.late
         self.latest_by_ms = max(self.latest_by_ms, other.latest_by_ms)
+        self.is_exact &= other.is_exact
+
+    def append(self, other: Lateness) -> None:
+        """Take note of all that the other has seen, which came after all that this one has."""
+        self.merge(other)
         head = other._head
         if len(head):
             alone, here = _behind(head, BEFORE_ALL), _behind(head, self._largest)
@@ -65,7 +70,7 @@ class Lateness:
             self.late += int((here > threshold).sum() - (alone > threshold).sum())
             self.latest_by_ms = max(self.latest_by_ms, int(here.max()))
             is_whole = other._count == len(head)
-            self.is_exact &= other.is_exact and (is_whole or int(head.max()) >= self._largest)
+            self.is_exact &= is_whole or int(head.max()) >= self._largest
         room = HEAD_RECORDS - len(self._head)
         if room > 0 and self._count == len(self._head):
             self._head = np.concatenate([self._head, head[:room]])

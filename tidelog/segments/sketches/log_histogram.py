@@ -36,13 +36,16 @@ class LogHistogram:
         """Take note of sizes."""
         if not len(sizes):
             return
-        logs = np.log(np.maximum(sizes, 1)) / _LOG_FACTOR
-        buckets = np.where(sizes == 0, 0, 1 + np.ceil(logs - 1e-9)).astype(np.int64)
-        self.counts += np.bincount(buckets, minlength=BUCKETS)
+        smallest, largest = int(sizes.min()), int(sizes.max())
+        if largest < SMALL_MAX:  # a logarithm for each size, not for each record
+            counts = np.bincount(sizes)
+            self.counts += np.bincount(_SMALL_BUCKETS[: len(counts)], counts, BUCKETS).astype(int)
+        else:
+            self.counts += np.bincount(_buckets(sizes), minlength=BUCKETS)
         self.count += len(sizes)
         self.total += int(sizes.sum())
-        self.smallest = min(self.smallest, int(sizes.min()))
-        self.largest = max(self.largest, int(sizes.max()))
+        self.smallest = min(self.smallest, smallest)
+        self.largest = max(self.largest, largest)
 
     def merge(self, other: LogHistogram) -> None:
         """Take note of all that the other has seen."""
@@ -78,6 +81,15 @@ class LogHistogram:
         if not len(used):
             return []
         return [(bounds[place], int(found[place])) for place in range(used[0], used[-1] + 1)]
+
+
+def _buckets(sizes: NDArray[Any]) -> NDArray[Any]:
+    logs = np.log(np.maximum(sizes, 1)) / _LOG_FACTOR
+    return np.where(sizes == 0, 0, 1 + np.ceil(logs - 1e-9)).astype(np.int64)
+
+
+SMALL_MAX: Final = 4096
+_SMALL_BUCKETS: Final = _buckets(np.arange(SMALL_MAX))
 
 
 def _middle(bucket: int) -> float:

@@ -36,10 +36,16 @@ class TimeBuckets:
         """Take note of records: their times (ms) and sizes in bytes."""
         if not len(timestamps):
             return
-        numbers, places = np.unique(timestamps // self.width_ms, return_inverse=True)
-        size_bytes = np.zeros(len(numbers), dtype=np.int64)
-        np.add.at(size_bytes, places, sizes)
-        self._add(numbers, np.bincount(places), size_bytes)
+        numbers = timestamps // self.width_ms
+        first = int(numbers.min())
+        if int(numbers.max()) - first < len(numbers):  # close together, as a rule: do not sort
+            places, numbers = numbers - first, np.arange(first, int(numbers.max()) + 1)
+        else:
+            numbers, places = np.unique(numbers, return_inverse=True)
+        records = np.bincount(places, minlength=len(numbers))
+        size_bytes = _summed(places, len(numbers), sizes)
+        is_used = records > 0
+        self._add(numbers[is_used], records[is_used], size_bytes[is_used])
 
     def merge(self, other: TimeBuckets) -> None:
         """Take note of all that the other has seen.
