@@ -191,7 +191,7 @@ def test_given_a_file_to_write_when_read_then_it_holds_the_same_and_replaces_the
 
 
 def test_given_a_past_without_end_when_asked_for_then_refused_with_what_to_do(spark, data):
-    with pytest.raises(OptionError, match="at most 1,000,000 can be: take a longer interval"):
+    with pytest.raises(OptionError, match="at most 100,000 can be: take a longer interval"):
         looked(spark, path=str(data), every_ms=1)
 
 

@@ -27,8 +27,8 @@ from tidelog.spark.jobs.stored_offsets import stored_commits, stored_ends
 
 __all__ = ["Lag", "LagOptions", "LagResult", "run"]
 
-ROWS_MAX: Final = 1_000_000
-"""The past is put together in one process."""
+ROWS_MAX: Final = 100_000
+"""For each of the past an index is asked."""
 TIME_TYPE: Final = pa.timestamp("ms", tz="UTC")
 SCHEMA: Final = pa.schema(
     [

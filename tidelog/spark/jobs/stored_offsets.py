@@ -26,8 +26,8 @@ __all__ = ["stored_commits", "stored_ends"]
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 READ: Final = ReadOptions(columns=("key", "value", "timestamp"), isolation="read_committed")
-PARTITIONS_PER_TASK: Final = 64
-"""Each of them costs a look into a few small files."""
+LOOKUPS_PER_TASK: Final = 256
+"""Each costs about a millisecond."""
 
 OnDone = Callable[[int, int], object]
 
@@ -70,10 +70,7 @@ def stored_ends(
         for files in list_partitions(location, {key.topic for key in times})
         if (key := TopicPartition(files.topic, files.partition)) in times
     ]
-    tasks = [
-        asked[at : at + PARTITIONS_PER_TASK] for at in range(0, len(asked), PARTITIONS_PER_TASK)
-    ]
-    found = run_tasks(spark, partial(_ends, path), tasks, on_done)
+    found = run_tasks(spark, partial(_ends, path), _tasks(asked), on_done)
     return {key: ends for of_task in found for key, ends in of_task}
 
 
@@ -82,6 +79,18 @@ class _Asked(NamedTuple):
 
     files: PartitionFiles
     times: Sequence[int]
+
+
+def _tasks(asked: Sequence[_Asked]) -> list[list[_Asked]]:
+    tasks: list[list[_Asked]] = []
+    lookups = LOOKUPS_PER_TASK
+    for each in asked:
+        if lookups >= LOOKUPS_PER_TASK:
+            tasks.append([])
+            lookups = 0
+        tasks[-1].append(each)
+        lookups += len(each.times) + 1
+    return tasks
 
 
 def _commits(path: str, every_ms: int | None, split: Split) -> list[Commit]:
