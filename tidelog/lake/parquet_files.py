@@ -109,7 +109,7 @@ def write_range(
         with store.create(staged) as file:
             sink = _HashingSink(file)
             with _parquet_writer(sink, options) as parquet:
-                while group is not None and sink.size_bytes < options.file_bytes:
+                while group is not None and (not rows or sink.size_bytes < options.file_bytes):
                     parquet.write_table(group, row_group_size=group.num_rows)
                     rows += group.num_rows
                     last_offset = group["offset"][-1].as_py()

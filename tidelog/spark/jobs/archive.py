@@ -27,9 +27,10 @@ from tidelog.segments.location import locate
 from tidelog.spark.jobs.archive_options import ArchiveOptions
 from tidelog.spark.jobs.archive_result import ArchiveResult
 from tidelog.spark.jobs.archive_source import ArchiveSource, BrokerSource, DirectorySource, Piece
-from tidelog.spark.jobs.archive_task import Written, archive_piece, merge_files, run_tasks
+from tidelog.spark.jobs.archive_task import Written, archive_piece, merge_files
 from tidelog.spark.jobs.job import Job, JobError
 from tidelog.spark.offset_ranges import Bounds
+from tidelog.spark.tasks import run_tasks
 
 __all__ = ["ArchiveOptions", "ArchiveResult", "run"]
 
@@ -123,7 +124,7 @@ class _Archive:
                 on_corrupt=self._options.on_corrupt,
                 options=ParquetOptions(file_bytes=self._options.file_bytes),
             )
-            problem = self._commit(round_, run_tasks(self._job.session, round_, work))
+            problem = self._commit(round_, run_tasks(self._job.session, work, round_))
             if problem is not None:
                 return problem
             done += sum(piece.end - piece.start for piece in round_)
@@ -225,7 +226,7 @@ class _Archive:
         work = partial(merge_files, lake=self._options.lake, writer=self._writer)
         done = 0
         for round_ in self._rounds(merges):
-            written = run_tasks(self._job.session, round_, work)
+            written = run_tasks(self._job.session, work, round_)
             for topic, group in groupby(
                 zip(round_, written, strict=True), key=lambda pair: pair[0][0]
             ):

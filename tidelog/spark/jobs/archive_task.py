@@ -1,15 +1,11 @@
 """What tasks of the archive do: write Parquet, and tell the driver which files they are.
 
-Records stay in the Python process of the task; Spark sees one row of JSON for each file.
+Records stay in the Python process of the task; what goes through Spark is a `Written` of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar
-
 import msgspec
-import pyarrow as pa
 
 from tidelog.lake.compaction import Merge, merge
 from tidelog.lake.entry import DataFile, Gap
@@ -19,14 +15,8 @@ from tidelog.segments.errors import DataLossError
 from tidelog.segments.location import locate
 from tidelog.segments.read_options import OnCorrupt, ReadOptions
 from tidelog.spark.jobs.archive_source import ArchiveSource, Piece
-from tidelog.spark.worker import freeze_modules
 
-__all__ = ["Written", "archive_piece", "merge_files", "run_tasks"]
-
-Item = TypeVar("Item")
-Work = Callable[[Item], "Written"]
-
-MANIFEST: Final = pa.schema([("json", pa.binary())])
+__all__ = ["Written", "archive_piece", "merge_files"]
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +45,7 @@ def archive_piece(
             write_range(
                 open_store(locate(lake).child(topic)),
                 writer,
-                _frozen_after_first(source.batches(piece, read_options)),
+                source.batches(piece, read_options),
                 partition=partition,
                 start_offset=piece.start,
                 end_offset=piece.end,
@@ -77,24 +67,3 @@ def merge_files(item: tuple[str, Merge], lake: str, writer: str) -> Written:
     return Written(
         topic=topic, files=(merge(open_store(locate(lake).child(topic)), writer, files),)
     )
-
-
-def run_tasks(session: Any, items: Sequence[Item], work: Work[Item]) -> list[Written]:
-    """Do one task of Spark for each item; return what came of them, in the order of the items."""
-    numbers = session.range(0, len(items), 1, len(items))
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                made = msgspec.json.encode((number, work(items[number])))
-                yield pa.RecordBatch.from_arrays([pa.array([made])], schema=MANIFEST)
-
-    rows = numbers.mapInArrow(write, "json binary").collect()
-    found = [msgspec.json.decode(bytes(row.json), type=tuple[int, Written]) for row in rows]
-    return [written for _, written in sorted(found, key=lambda pair: pair[0])]
-
-
-def _frozen_after_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        freeze_modules()
-        yield batch
