@@ -51,6 +51,7 @@ class FileWindow:
         end_position: Do not read what is behind it, unless asked for by size.
         """
         self._file, self._end, self._chunk_bytes = file, end_position, chunk_bytes
+        self._size_bytes = file.size()
         self._buffer = bytearray()
         self.position = position
         self.data = memoryview(self._buffer)
@@ -62,8 +63,8 @@ class FileWindow:
 
     def fill(self, size_bytes_min: int = 0) -> bool:
         kept = len(self.data)
-        wanted = min(kept + self._chunk_bytes, max(self._end - self.position, 0))
-        wanted = max(wanted, size_bytes_min)
+        wanted = max(min(kept + self._chunk_bytes, self._end - self.position), size_bytes_min)
+        wanted = min(wanted, self._size_bytes - self.position)
         if wanted <= kept:
             return False
         tail = bytes(self.data)

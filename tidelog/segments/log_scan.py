@@ -129,8 +129,10 @@ class _LogScan:
 
     def _walked(self) -> WalkedBatches:
         """Return the sound batches at the window's beginning, and what is wrong behind them."""
-        data = self.window.data
-        walked = self._blamed(walk(data))
+        walked = walk(self.window.data)
+        while len(walked.table) == 1 and self._is_in_doubt(walked) and self.window.fill():
+            walked = walk(self.window.data)
+        walked = self._blamed(walked)
         table = walked.table
         if not len(table):
             return walked
@@ -143,25 +145,34 @@ class _LogScan:
         wrong = self._first_wrong_crc(walked.table)
         return walked if wrong is None else _cut(walked, wrong, BAD_CRC)
 
-    def _blamed(self, walked: WalkedBatches) -> WalkedBatches:
-        """Take back the last batch if not what follows it is wrong, but its own offset.
+    def _is_in_doubt(self, walked: WalkedBatches) -> bool:
+        """Whether the last batch stands behind a gap, and only what follows can say if that may be.
 
-        That is outside of the CRC. Too large a one lets the next batch seem to go back.
+        Its offset is outside of its CRC.
         """
         table = walked.table
-        if not len(table):
+        if not len(table) or int(table["base_offset"][-1]) <= self._before_last(table):
+            return False
+        return self.window.position + walked.end_position < self.end_position
+
+    def _before_last(self, table: BatchTable) -> int:
+        """Return the offset that the last batch begins with, if there is no gap before it."""
+        return self.expected if len(table) == 1 else int(table["last_offset"][-2]) + 1
+
+    def _blamed(self, walked: WalkedBatches) -> WalkedBatches:
+        """Take back the last batch if it is in doubt.
+
+        Its offset may be too large: then what follows it seems to go back, and is right.
+        """
+        table = walked.table
+        if not self._is_in_doubt(walked):
             return walked
-        before = self.expected if len(table) == 1 else int(table["last_offset"][-2]) + 1
         last = table[-1]
-        if int(last["base_offset"]) <= before:
-            return walked
         if walked.fault is None:
-            # It stands behind a gap: wait for the next one to tell whether that may be.
-            is_last = self.window.position + walked.end_position >= self.end_position
-            if len(table) < 2 or is_last:
-                return walked
-            return WalkedBatches(table[:-1], int(last["position"]), None)
+            is_more = len(table) > 1
+            return WalkedBatches(table[:-1], int(last["position"]), None) if is_more else walked
         following = walk(self.window.data, walked.end_position).table
+        before = self._before_last(table)
         if len(following) and before <= following["base_offset"][0] <= last["last_offset"]:
             return _cut(walked, len(table) - 1, f"offset {last['base_offset']} does not fit here")
         return walked

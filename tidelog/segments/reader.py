@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from protocol.limits import INT64_MAX
 from protocol.record_batch_header import HEADER_BYTES
 from tidelog.segments.decoding import Aim, decode_sections
 from tidelog.segments.errors import OptionError
@@ -39,32 +40,40 @@ def read_split(location: Location, split: Split, options: ReadOptions) -> Iterat
         opened(location, split.path, split.start_offset, split.end_offset) as file,
         ExitStack() as stack,
     ):
-        begin, end = _positions(file, split)
+        split = _found(file, split)
         if options.isolation == "read_committed":
-            following = Transactions(location, _from(location, split), begin)
+            following = Transactions(location, _from(location, split), split.start_position)
             stack.callback(following.close)
             aim = aim._replace(is_aborted=following.is_aborted)
-        window = FileWindow(file, begin, end, options.chunk_bytes)
+        window = FileWindow(file, split.start_position, split.end_position, options.chunk_bytes)
         sections = scan(
-            window, end_position=end, first_offset=split.base_offset, end_offset=split.end_offset,
-            limit_offset=split.limit_offset, check_crc=options.check_crc,
+            window, end_position=split.end_position, first_offset=split.base_offset,
+            end_offset=split.end_offset, limit_offset=split.limit_offset,
+            check_crc=options.check_crc,
         )  # fmt: skip
         yield from decode_sections(sections, aim)
 
 
-def _positions(file: Any, split: Split) -> tuple[int, int]:
-    """Return where to begin and to end: all of the file if the split's places are not in it.
+def _found(file: Any, split: Split) -> Split:
+    """Return the split; over all of its file if no batches are where it begins and ends.
 
     Since it was planned a cleaner may have put another file, with fewer records, in its place.
     """
-    if split.start_position:
-        window = FileWindow(file, split.start_position, split.end_position, HEADER_BYTES)
-        window.fill()
-        if len(window.data) < HEADER_BYTES or not sound_at(
-            window, 0, split.base_offset, max(split.end_offset, split.start_offset + 1)
-        ):
-            return 0, max(file.size(), split.end_position)
-    return split.start_position, split.end_position
+    size = file.size()
+    ends_inside = split.end_position < size
+    if (not split.start_position or _has_batch(file, split.start_position, split.base_offset)) and (
+        not ends_inside or _has_batch(file, split.end_position, split.end_offset)
+    ):
+        return split
+    return split._replace(start_position=0, end_position=size, limit_offset=None)
+
+
+def _has_batch(file: Any, position: int, offset_min: int) -> bool:
+    window = FileWindow(file, position, position + HEADER_BYTES, HEADER_BYTES)
+    window.fill()
+    if len(window.data) < HEADER_BYTES:
+        return False
+    return sound_at(window, 0, offset_min, INT64_MAX) is not None
 
 
 def _from(location: Location, split: Split) -> list[SegmentFile]:

@@ -72,6 +72,7 @@ def next_sound(window: Window, end_position: int, lower: int, upper: int) -> int
         return behind
     begin = 1
     while window.position < end_position:
+        searched = len(window.data)  # a look at a candidate may bring more
         for position in _candidates(window.data, begin, lower, upper).tolist():
             if window.position + position >= end_position:
                 break
@@ -79,10 +80,9 @@ def next_sound(window: Window, end_position: int, lower: int, upper: int) -> int
             if found is not None:
                 window.advance(position)
                 return found[0]
-        keep = min(len(window.data), PREFIX_BYTES - 1)
-        window.advance(len(window.data) - keep)
+        window.advance(max(0, searched - (PREFIX_BYTES - 1)))
         begin = 0
-        if not window.fill():
+        if len(window.data) < PREFIX_BYTES and not window.fill():
             window.advance(len(window.data))
             break
     return None

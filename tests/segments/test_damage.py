@@ -1,0 +1,202 @@
+"""Damage: told with file, position and offsets; skipped without a wrong record or a lost one."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.checksum import crc32c
+from protocol.compression import Codec
+from protocol.record_batch_builder import build_batch
+from protocol.record_batch_header import ATTRIBUTES_POSITION, CRC, CRC_POSITION, HEADER_BYTES
+from tests.support.damaged_kafka_logs import CASES, laid_out, true_records
+from tests.support.segment_logs import write_partition
+from tidelog.segments.columns import COLUMNS, HEADERS
+from tidelog.segments.errors import DamagedError
+from tidelog.segments.location import locate
+from tidelog.segments.log_files import list_partitions
+from tidelog.segments.plan import plan
+from tidelog.segments.reader import ReadOptions, read_split, read_table
+
+COUNT = 4
+BATCHES = 12
+END = COUNT * BATCHES
+
+
+def log_of(codec: Codec = Codec.NONE) -> list[bytes]:
+    return [
+        build_batch(
+            [(n, 10**12 + n, b"k%d" % n, b"v" * (7 * n % 90)) for n in range(base, base + COUNT)],
+            base_offset=base,
+            codec=codec,
+        )
+        for base in range(0, END, COUNT)
+    ]
+
+
+def read_rows(directory: Path, split_bytes: int = 1 << 20, **options) -> list[dict]:
+    """Read all offsets of a log whose end is known, as it is where a high watermark is."""
+    location = locate(directory)
+    (files,) = list_partitions(location)
+    made = ReadOptions(**options)
+    return [
+        row
+        for split in plan(location, files, 0, END, split_bytes=split_bytes)
+        for rows in read_split(location, split, made)
+        for row in rows.to_pylist()
+    ]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    codec=st.sampled_from([Codec.NONE, Codec.ZSTD]),
+    place=st.floats(0, 1, exclude_max=True),
+    bit=st.integers(0, 7),
+    split_bytes=st.sampled_from([400, 1 << 20]),
+    chunk_bytes=st.sampled_from([150, 4096]),
+)
+def test_given_a_flipped_bit_when_read_then_it_is_told_and_all_else_is_read(
+    tmp_path_factory, codec, place, bit, split_bytes, chunk_bytes
+):
+    directory = tmp_path_factory.mktemp("log") / "logs-0"
+    batches = log_of(codec)
+    sound = b"".join(batches)
+    (path,) = [write_partition(directory, [batches]) / f"{0:020}.log"]
+    position = int(place * len(sound))
+    data = bytearray(sound)
+    data[position] ^= 1 << bit
+    path.write_bytes(data)
+    starts = [len(b"".join(batches[:n])) for n in range(BATCHES)]
+    number = max(n for n in range(BATCHES) if starts[n] <= position)
+    begin, hidden = starts[number], set(range(COUNT * number, COUNT * (number + 1)))
+    settings_ = {"split_bytes": split_bytes, "chunk_bytes": chunk_bytes}
+    true = {n: (b"k%d" % n, b"v" * (7 * n % 90)) for n in range(END)}
+    if (
+        12 <= position - begin < 16
+    ):  # the leader epoch: nobody's checksum covers it, no reader cares
+        assert [row["offset"] for row in read_rows(directory, **settings_)] == list(range(END))
+        return
+    is_last = number == BATCHES - 1
+    if is_last and position - begin < 8:  # its own offset: nothing behind it contradicts it
+        return
+
+    with pytest.raises(DamagedError) as told:
+        read_rows(directory, **settings_)
+    skipped = read_rows(directory, on_corrupt="skip", **settings_)
+    tagged = read_rows(directory, on_corrupt="tag", columns=(*COLUMNS, HEADERS), **settings_)
+
+    error = told.value
+    assert (error.path, error.position, error.first_offset) == (str(path), begin, min(hidden))
+    assert error.end_offset in ({max(hidden) + 1, None} if is_last else {max(hidden) + 1})
+    found = {row["offset"]: (row["key"], row["value"]) for row in skipped}
+    assert found == {n: fields for n, fields in true.items() if n not in hidden}
+    assert len(found) == len(skipped)
+    (row,) = [row for row in tagged if row["corrupt"] is not None]
+    assert (row["offset"], row["key"], row["value"], row["topic"]) == (
+        min(hidden),
+        None,
+        None,
+        "logs",
+    )
+    assert f"{path} is damaged at byte {begin} (offsets {min(hidden)} to" in row["corrupt"]
+    assert [row["offset"] for row in tagged if row["corrupt"] is None] == sorted(found)
+
+
+@pytest.mark.parametrize("case", sorted(CASES.keys() - {"segment-missing", "deleted-leftover"}))
+def test_given_kafkas_wounded_log_when_skipped_then_no_wrong_record_and_few_are_lost(
+    tmp_path, case
+):
+    partition = CASES[case]["partition"]
+    directory = laid_out(case, "clean", tmp_path)
+    true = true_records(partition)
+
+    table = read_table(directory / partition, on_corrupt="skip", chunk_bytes=512)
+
+    times = table["timestamp"].cast("int64").to_pylist()
+    found = {
+        offset: (time // 1000, key, value)
+        for offset, time, key, value in zip(
+            table["offset"].to_pylist(),
+            times,
+            table["key"].to_pylist(),
+            table["value"].to_pylist(),
+            strict=True,
+        )
+    }
+    assert len(found) == table.num_rows
+    assert all(true[offset] == record for offset, record in found.items())
+    wounded = case.startswith(("bitflip", "zeroed", "torn"))
+    assert len(true) * 0.7 < len(found) < len(true) if wounded else len(found) == len(true)
+
+
+def test_given_a_batch_as_a_records_value_when_the_one_around_it_is_damaged_then_it_is_not_read(
+    tmp_path,
+):
+    inside = build_batch([(n, 0, b"wrong", None) for n in (1, 2)], base_offset=1)
+    outer = bytearray(build_batch([(n, 0, None, inside) for n in range(4)]))
+    outer[HEADER_BYTES] ^= 1
+    behind = build_batch([(4, 0, b"right", None)], base_offset=4)
+    directory = write_partition(tmp_path / "logs-0", [[bytes(outer), behind]])
+
+    assert [row["key"] for row in read_rows(directory, on_corrupt="skip")] == [b"right"]
+
+
+def test_given_a_right_crc_over_wrong_records_when_read_then_that_batch_is_the_wound(tmp_path):
+    batches = log_of()
+    wrong = bytearray(batches[3])
+    wrong[HEADER_BYTES] = 126
+    CRC.pack_into(wrong, CRC_POSITION, crc32c(memoryview(wrong)[ATTRIBUTES_POSITION:]))
+    batches[3] = bytes(wrong)
+    directory = write_partition(tmp_path / "logs-0", [batches])
+
+    with pytest.raises(DamagedError, match=r"offsets 12 to 15\): its records cannot be decoded"):
+        read_rows(directory)
+    offsets = [row["offset"] for row in read_rows(directory, on_corrupt="skip")]
+    assert offsets == [n for n in range(END) if not 12 <= n < 16]
+
+
+def test_given_a_wound_outside_of_what_is_asked_for_when_read_then_it_is_no_error(tmp_path):
+    batches = log_of()
+    batches[3] = batches[3][:-1] + b"\xff"
+    write_partition(tmp_path / "logs-0", [batches])
+
+    for start, end in ((0, 12), (16, END)):
+        table = read_table(tmp_path, start_offset=start, end_offset=end)
+        assert table["offset"].to_pylist() == list(range(start, end))
+    with pytest.raises(DamagedError):
+        read_table(tmp_path, start_offset=15)
+
+
+def test_given_no_check_of_crcs_when_read_then_bytes_are_taken_as_they_are(tmp_path):
+    batches = log_of()
+    batches[3] = batches[3][:-2] + b"!" + batches[3][-1:]
+    write_partition(tmp_path / "logs-0", [batches])
+
+    table = read_table(tmp_path, check_crc=False)
+
+    assert table.num_rows == END
+    assert table["value"][15].as_py().endswith(b"!")
+
+
+def test_given_a_stretch_that_is_left_out_when_read_then_the_log_tells_of_it(tmp_path, caplog):
+    batches = log_of()
+    batches[3] = batches[3][:-1] + b"\xff"
+    write_partition(tmp_path / "logs-0", [batches])
+
+    with caplog.at_level(logging.WARNING, logger="tidelog.segments"):
+        read_table(tmp_path, on_corrupt="skip")
+
+    assert re.search(r"00\.log is damaged at byte \d+ \(offsets 12 to 15\)", caplog.text)
+
+
+def test_given_the_error_when_pickled_then_it_is_the_same():
+    error = pickle.loads(pickle.dumps(DamagedError("a.log", 5, 1, None, "bad")))
+
+    assert str(error) == "a.log is damaged at byte 5 (offsets 1 to unknown): bad"
+    assert error.end_offset is None
