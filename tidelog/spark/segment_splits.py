@@ -34,7 +34,11 @@ class SegmentSplits:
         return self._files
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        return {each: Bounds(*bounds(self._location, self._files[each])) for each in partitions}
+        isolation = self._options.isolation
+        return {
+            each: Bounds(*bounds(self._location, self._files[each], isolation=isolation))
+            for each in partitions
+        }
 
     def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> int | None:
         return offset_for_time(self._location, self._files[partition], timestamp_ms)
