@@ -53,7 +53,7 @@ def read_rows(directory: Path, split_bytes: int = 1 << 20, **options) -> list[di
     ]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     codec=st.sampled_from([Codec.NONE, Codec.ZSTD]),
     place=st.floats(0, 1, exclude_max=True),
