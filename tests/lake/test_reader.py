@@ -23,7 +23,7 @@ from tidelog.lake.compaction import merge, plan_merges
 from tidelog.lake.errors import LakeError, UnsafeStoreError
 from tidelog.lake.log import TopicLog
 from tidelog.lake.reader import lake_topics, open_topic, read_lake, read_lake_table
-from tidelog.lake.store import ArrowStore, LocalStore, open_store
+from tidelog.lake.store import ArrowStore, LocalStore, locate_lake, open_store
 from tidelog.lake.verification import verify_topic
 from tidelog.segments.location import Location
 
@@ -107,6 +107,16 @@ def test_given_an_object_store_when_written_and_compacted_then_the_same_comes_ou
     assert offsets(read_lake_table("/lake", TOPIC, filesystem=memory)) == ALL
     assert list(verify_topic(open_topic(location, TOPIC), is_deep=True)) == []
     assert [file.path for file in store.files("_staged")] == []
+
+
+def test_given_a_url_when_located_then_the_file_system_is_one_that_tells_two_writers_apart(memory):
+    location = locate_lake("memory://lake")
+
+    store = open_store(location.child(TOPIC))
+
+    assert store.put_if_absent("_log/0.json", b"a")
+    assert not store.put_if_absent("_log/0.json", b"b")
+    assert store.url("data") == f"memory://lake/{TOPIC}/data"
 
 
 def test_given_an_object_store_when_two_put_the_same_then_one_is_first(memory):

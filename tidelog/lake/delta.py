@@ -18,7 +18,7 @@ from tidelog.lake.entry import DataFile, Entry
 from tidelog.lake.errors import LakeError
 from tidelog.lake.log import TopicLog
 from tidelog.lake.parquet_files import SCHEMA
-from tidelog.lake.store import LocalStore, Store
+from tidelog.lake.store import LocalStore
 
 __all__ = ["APPLICATION", "update_delta"]
 
@@ -35,7 +35,7 @@ def update_delta(log: TopicLog, *, storage_options: dict[str, str] | None = None
     Raises:
         LakeError: others change the table all the time.
     """
-    uri = _uri(log.store)
+    uri = str(log.store.root) if isinstance(log.store, LocalStore) else log.store.url("")
     for _ in range(TRIES_MAX):
         table = _opened(uri, storage_options)
         done = -1 if table is None else _sequence(table)
@@ -90,13 +90,3 @@ def _add_action(file: DataFile, written_ms: int, is_new: bool) -> AddAction:
         "nullCount": {"partition": 0},
     }  # fmt: skip
     return AddAction(file.path, file.size_bytes, {}, written_ms, is_new, json.dumps(stats))
-
-
-def _uri(store: Store) -> str:
-    if isinstance(store, LocalStore):
-        return str(store.root)
-    filesystem, path = store.location("")
-    scheme = {"gcs": "gs", "abfs": "abfs", "s3": "s3"}.get(filesystem.type_name)
-    if scheme is None:
-        raise LakeError(f"a Delta table cannot be kept on {filesystem.type_name}")
-    return f"{scheme}://{path}"

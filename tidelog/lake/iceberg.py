@@ -112,8 +112,8 @@ def _sequence(table: Table) -> int:
 
 def _commit(table: Table, change: NetChange, log: TopicLog) -> None:
     properties = {SEQUENCE_PROPERTY: str(change.sequence)}
-    removed = {_uri(log, path) for path in change.removed}
-    added = [_uri(log, file.path) for file in change.added]
+    removed = {log.store.url(path) for path in change.removed}
+    added = [log.store.url(file.path) for file in change.added]
     with table.transaction() as transaction:
         if table.name_mapping() is None or not removed:
             transaction.add_files(added, properties, check_duplicate_files=False)
@@ -126,11 +126,3 @@ def _commit(table: Table, change: NetChange, log: TopicLog) -> None:
                 files.append_data_file(
                     parquet_file_to_data_file(table.io, transaction.table_metadata, uri)
                 )
-
-
-def _uri(log: TopicLog, path: str) -> str:
-    if isinstance(log.store, LocalStore):
-        return f"file://{log.store.root / path}"  # pyiceberg does not undo the quoting of `as_uri`
-    filesystem, full = log.store.location(path)
-    scheme = {"gcs": "gs"}.get(filesystem.type_name, filesystem.type_name)
-    return f"{scheme}://{full}"

@@ -138,8 +138,6 @@ def _parquet_writer(sink: _HashingSink, options: ParquetOptions) -> Any:
         compression_level=options.compression_level,
         use_dictionary=DICTIONARY,
         column_encoding=DELTA,
-        write_statistics=["offset", "timestamp", "partition", "topic"],
-        store_schema=True,
     )
 
 

@@ -17,8 +17,8 @@ from tidelog.lake.entry import entry_path
 from tidelog.lake.errors import LakeError
 from tidelog.lake.log import TopicLog, location_of
 from tidelog.lake.parquet_files import SCHEMA
-from tidelog.lake.store import open_store
-from tidelog.segments.location import Location, locate
+from tidelog.lake.store import locate_lake, open_store
+from tidelog.segments.location import Location
 
 __all__ = ["lake_topics", "open_topic", "read_lake", "read_lake_table"]
 
@@ -57,7 +57,7 @@ def read_lake(path: str | Path, topic: str, *, filesystem: Any = None) -> ds.Dat
     Raises:
         LakeError: there is no such topic in the lake.
     """
-    log = open_topic(locate(path, filesystem), topic)
+    log = open_topic(locate_lake(path, filesystem), topic)
     log.refresh()
     if log.last is None:
         raise LakeError(f"{path} has no topic {topic!r}")

@@ -18,12 +18,14 @@ from typing import Any, Final, NamedTuple
 from pyarrow.fs import FileSelector, FileType, LocalFileSystem, SubTreeFileSystem
 
 from tidelog.lake.errors import UnsafeStoreError
-from tidelog.segments.location import Location
+from tidelog.segments.location import Location, locate
 
-__all__ = ["ArrowStore", "LocalStore", "Store", "StoredFile", "open_store"]
+__all__ = ["ArrowStore", "LocalStore", "Store", "StoredFile", "locate_lake", "open_store"]
 
 CREATE_ONLY_PROTOCOLS: Final = frozenset({"gcs", "gs", "memory", "s3", "s3a"})
 """Of fsspec: those whose `pipe_file(mode="create")` is one conditional request."""
+SCHEMES: Final = {"gcs": "gs", "s3a": "s3"}
+"""Of URLs, by file system, where the two differ."""
 
 
 class StoredFile(NamedTuple):
@@ -42,6 +44,10 @@ class Store(abc.ABC):
     @abc.abstractmethod
     def location(self, path: str) -> Location:
         """Return where pyarrow finds a file."""
+
+    @abc.abstractmethod
+    def url(self, path: str) -> str:
+        """Return the URL of a file, for other libraries; nothing in it is quoted."""
 
     @abc.abstractmethod
     def read(self, path: str) -> bytes:
@@ -87,6 +93,9 @@ class LocalStore(Store):
 
     def location(self, path: str) -> Location:
         return Location(LocalFileSystem(), str(self.root / path))
+
+    def url(self, path: str) -> str:
+        return f"file://{self.root / path}"
 
     def read(self, path: str) -> bytes:
         return (self.root / path).read_bytes()
@@ -166,7 +175,12 @@ class ArrowStore(Store):
         self._root, self._is_single_writer = root, is_single_writer
 
     def location(self, path: str) -> Location:
-        return self._root.child(path)
+        return self._root.child(path) if path else self._root
+
+    def url(self, path: str) -> str:
+        filesystem, full = self.location(path)
+        name = next(iter(_protocols(_fsspec_backend(filesystem))), filesystem.type_name)
+        return f"{SCHEMES.get(name, name)}://{full.lstrip('/')}"
 
     def read(self, path: str) -> bytes:
         filesystem, full = self.location(path)
@@ -235,6 +249,24 @@ class ArrowStore(Store):
         if location.filesystem.type_name not in ("abfs", "gcs", "s3"):  # these have no directories
             location.filesystem.create_dir(location.path.rpartition("/")[0], recursive=True)
         return location
+
+
+def locate_lake(path: str | Path, filesystem: Any = None) -> Location:
+    """Return where a path leads, as `locate` does.
+
+    Of an object store that fsspec can create a file in only where there is none, fsspec's file
+    system is taken, if it is installed: pyarrow's own cannot.
+
+    Raises:
+        OptionError: nobody knows the URL's scheme.
+    """
+    text = os.fspath(path)
+    if filesystem is None and text.partition("://")[0] in CREATE_ONLY_PROTOCOLS:
+        with contextlib.suppress(ImportError):
+            from fsspec.core import url_to_fs
+
+            filesystem, text = url_to_fs(text)
+    return locate(text, filesystem)
 
 
 def open_store(location: Location, *, is_single_writer: bool = False) -> Store:

@@ -22,8 +22,8 @@ from tidelog.lake.leftovers import remove_leftovers
 from tidelog.lake.log import TopicLog
 from tidelog.lake.parquet_files import ParquetOptions
 from tidelog.lake.reader import lake_topics, open_topic
+from tidelog.lake.store import locate_lake
 from tidelog.segments.errors import DataLossError
-from tidelog.segments.location import locate
 from tidelog.spark.jobs.archive_options import ArchiveOptions
 from tidelog.spark.jobs.archive_result import ArchiveResult
 from tidelog.spark.jobs.archive_source import ArchiveSource, BrokerSource, DirectorySource, Piece
@@ -80,7 +80,7 @@ class _Archive:
         self.result = ArchiveResult(is_dry_run=job.is_dry_run)
         self.source = _source(options)
         self._options, self._job = options, job
-        self._location = locate(options.lake)
+        self._location = locate_lake(options.lake)
         self._writer = f"{job.name}-{uuid.uuid4().hex}"
         self._commits = 0
         self._logs: dict[str, TopicLog] = {}

@@ -10,9 +10,8 @@ import msgspec
 from tidelog.lake.compaction import Merge, merge
 from tidelog.lake.entry import DataFile, Gap
 from tidelog.lake.parquet_files import LAKE_COLUMNS, ParquetOptions, write_range
-from tidelog.lake.store import open_store
+from tidelog.lake.store import locate_lake, open_store
 from tidelog.segments.errors import DataLossError
-from tidelog.segments.location import locate
 from tidelog.segments.read_options import OnCorrupt, ReadOptions
 from tidelog.spark.jobs.archive_source import ArchiveSource, Piece
 
@@ -43,7 +42,7 @@ def archive_piece(
     try:
         made = list(
             write_range(
-                open_store(locate(lake).child(topic)),
+                open_store(locate_lake(lake).child(topic)),
                 writer,
                 source.batches(piece, read_options),
                 partition=partition,
@@ -65,5 +64,5 @@ def merge_files(item: tuple[str, Merge], lake: str, writer: str) -> Written:
     """Write the one file of a merge to the lake's topic, staged."""
     topic, files = item
     return Written(
-        topic=topic, files=(merge(open_store(locate(lake).child(topic)), writer, files),)
+        topic=topic, files=(merge(open_store(locate_lake(lake).child(topic)), writer, files),)
     )
