@@ -22,9 +22,14 @@ from tidelog.cli import (
     output,
     produce,
     segments,
+    segments_data,
     spark_archive,
     spark_audit,
+    spark_compact,
     spark_lag,
+    spark_repartition,
+    spark_replay,
+    spark_stats,
     topics,
     verify,
 )
@@ -43,6 +48,10 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "offsets": offsets.offsets,
     "delete-records": delete_records.delete_records,
     "segments explain": segments.explain,
+    "segments head": segments_data.head,
+    "segments count": segments_data.count,
+    "segments to-parquet": segments_data.to_parquet,
+    "segments to-arrow": segments_data.to_arrow,
     "doctor": doctor.doctor,
     "dump": dump.dump,
     "verify": verify.verify,
@@ -51,13 +60,17 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "config check": config.check,
     "spark archive": spark_archive.archive,
     "spark audit": spark_audit.audit,
+    "spark compact": spark_compact.compact,
     "spark lag": spark_lag.lag,
+    "spark repartition": spark_repartition.repartition,
+    "spark replay": spark_replay.replay,
+    "spark stats": spark_stats.stats,
 }
 """Beside `serve` and `health`, which read their arguments themselves."""
 
 GROUPS: Final = {
     "topics": "List, describe, create, alter and delete topics.",
-    "segments": "Show the files of a topic, and how long each stays.",
+    "segments": "Show the files of a topic and how long each stays; read records from them.",
     "config": "Show and check the daemon's configuration.",
     "spark": "Run jobs over topics, segments and lakes with Spark, here or on a cluster.",
 }
