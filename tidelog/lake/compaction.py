@@ -21,7 +21,8 @@ from tidelog.lake.store import Store
 __all__ = ["Merge", "merge", "plan_merges"]
 
 WHOLE_FILE: Final = ParquetOptions(file_bytes=2**62)
-BATCH_ROWS: Final = 65_536
+BATCH_BYTES: Final = 4 << 20
+"""Read at once, as stored; decompressed it may well be ten times as much."""
 
 
 class Merge(NamedTuple):
@@ -80,9 +81,9 @@ def merge(store: Store, writer: str, merge: Merge) -> DataFile:
 def _records(store: Store, merge: Merge) -> Iterator[pa.RecordBatch]:
     for file in merge.files:
         filesystem, path = store.location(file.path)
-        rows = 0
+        rows, batch_rows = 0, max(BATCH_BYTES * file.rows // file.size_bytes, 1)
         with filesystem.open_input_file(path) as source:
-            for batch in pq.ParquetFile(source).iter_batches(BATCH_ROWS):
+            for batch in pq.ParquetFile(source).iter_batches(batch_rows):
                 rows += batch.num_rows
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=SCHEMA)
         if rows != file.rows:

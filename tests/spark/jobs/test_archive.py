@@ -19,6 +19,7 @@ from tidelog.segments.errors import DataLossError, OptionError
 from tidelog.segments.location import locate
 from tidelog.spark.jobs import archive as archive_module
 from tidelog.spark.jobs.archive import ArchiveOptions, run
+from tidelog.spark.jobs.archive_source import DirectorySource
 from tidelog.spark.jobs.job import Job, JobError
 
 TOPIC = "web-logs"
@@ -247,6 +248,31 @@ def test_given_another_archive_that_is_faster_when_archived_then_each_record_is_
     staged = Path(options.lake, TOPIC, "_staged")
     assert list(staged.rglob("*.parquet")) == []
     assert list(verify_topic(TopicLog(LocalStore(staged.parent), TOPIC))) == []
+
+
+def test_given_another_archive_that_is_ahead_when_bounds_were_read_before_then_it_is_no_loss(
+    job, options, logs, monkeypatch
+):
+    real = DirectorySource.bounds
+
+    def overtaken(source):
+        bounds = real(source)
+        monkeypatch.setattr(DirectorySource, "bounds", real)
+        write_partition(logs, TOPIC, 1, RECORDS[50:60])
+        run(options, job)
+        return bounds
+
+    monkeypatch.setattr(DirectorySource, "bounds", overtaken)
+
+    result = run(options, job)
+
+    assert result.rows() == []
+    assert len(listed(options)) == 360
+
+
+def test_given_a_topic_that_is_not_there_when_archived_then_it_is_said(job, options):
+    with pytest.raises(OptionError, match="has no topic nothing; it has __consumer_offsets, other"):
+        run(msgspec.structs.replace(options, topics=("nothing",)), job)
 
 
 @pytest.mark.parametrize(

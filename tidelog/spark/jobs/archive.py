@@ -101,29 +101,43 @@ class _Archive:
 
     def _pass(self, source: ArchiveSource) -> str | None:
         """Plan and archive; return why there has to be another plan, if there has."""
-        bounds = source.bounds()
-        starts = self._starts(bounds)
-        pieces = [
-            piece
-            for key in sorted(starts)
-            if starts[key] < bounds[key].end
-            for piece in source.pieces(key, starts[key], bounds[key].end, self._options.task_bytes)
-        ]
+        try:
+            bounds = self._bounds(source)
+        except DataLossError as error:  # a segment was deleted while it was looked at
+            return str(error)
+        try:
+            starts = self._starts(bounds)
+        except ConflictError as error:  # another archive has recorded the same loss
+            return str(error)
+        try:
+            pieces = [
+                piece
+                for key in sorted(starts)
+                if starts[key] < bounds[key].end
+                for piece in source.pieces(
+                    key, starts[key], bounds[key].end, self._options.task_bytes
+                )
+            ]
+        except DataLossError as error:
+            return str(error)
         if self._job.is_dry_run:
             for piece in pieces:
                 self.result.count_planned(piece)
             return None
+        return self._archive(source, pieces)
+
+    def _archive(self, source: ArchiveSource, pieces: Sequence[Piece]) -> str | None:
+        """Archive what was planned; return why there has to be another plan, if there has."""
+        work: partial[Written] = partial(
+            archive_piece,
+            source=source,
+            lake=self._options.lake,
+            writer=self._writer,
+            on_corrupt=self._options.on_corrupt,
+            options=ParquetOptions(file_bytes=self._options.file_bytes),
+        )
         done, total = 0, sum(piece.end - piece.start for piece in pieces)
-        self._job.metric("behind", total, "Offsets that were not archived yet at the last look.")
         for round_ in self._rounds(pieces):
-            work: partial[Written] = partial(
-                archive_piece,
-                source=source,
-                lake=self._options.lake,
-                writer=self._writer,
-                on_corrupt=self._options.on_corrupt,
-                options=ParquetOptions(file_bytes=self._options.file_bytes),
-            )
             problem = self._commit(round_, run_tasks(self._job.session, work, round_))
             if problem is not None:
                 return problem
@@ -131,14 +145,24 @@ class _Archive:
             self._job.progress("offsets", done, total)
         return None
 
+    def _bounds(self, source: ArchiveSource) -> Mapping[TopicPartition, Bounds]:
+        """Return what there is, looked at after the lake: else records that another writer has
+        archived in between would seem to be gone."""
+        bounds = source.bounds()
+        logs = {topic: self._opened(topic) for topic in sorted({key.topic for key in bounds})}
+        is_older = any(
+            logs[key.topic].state.ends.get(key.partition, 0) > each.end
+            for key, each in bounds.items()
+        )
+        return source.bounds() if is_older else bounds
+
     def _starts(self, bounds: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, int]:
         """Return where each partition goes on; record what was lost, or fail for it."""
         starts: dict[TopicPartition, int] = {}
         losses: list[tuple[TopicPartition, int, int]] = []
-        for topic in sorted({key.topic for key in bounds}):
-            self._opened(topic)
         for key, (earliest, end) in bounds.items():
-            start = self._logs[key.topic].state.ends.get(key.partition, earliest)
+            log = self._logs.get(key.topic) or self._opened(key.topic)
+            start = log.state.ends.get(key.partition, earliest)
             if start > end and self._options.fail_on_data_loss:
                 raise DataLossError(
                     f"the lake has {key} up to offset {start}, it ends at {end} now: either "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from protocol.errors import BrokerError
 from protocol.identifiers import TopicPartition
 from tidelog.client import Client
 from tidelog.segments.decoding import decode_batches
-from tidelog.segments.errors import DataLossError
+from tidelog.segments.errors import DataLossError, OptionError
 from tidelog.segments.location import locate
 from tidelog.segments.log_files import PartitionFiles, list_partitions
 from tidelog.segments.plan import Split, bounds, plan
@@ -68,11 +68,21 @@ class DirectorySource:
         self._path, self._topics = path, topics
         self._files: dict[TopicPartition, PartitionFiles] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DirectorySource, (self._path, self._topics)  # tasks have no use for all the files
+
     def bounds(self) -> Mapping[TopicPartition, Bounds]:
         location = locate(self._path)
+        found = list_partitions(location)
+        there = {files.topic for files in found}
+        missing = [topic for topic in self._topics or () if topic not in there]
+        if missing:
+            raise OptionError(
+                f"{self._path} has no topic {', '.join(missing)}; it has {', '.join(sorted(there))}"
+            )
         self._files = {
             TopicPartition(files.topic, files.partition): files
-            for files in list_partitions(location, self._topics)
+            for files in found
             if _is_wanted(files.topic, self._topics)
         }
         return {key: Bounds(*bounds(location, files)) for key, files in self._files.items()}
@@ -171,4 +181,4 @@ class BrokerSource:
 
 
 def _is_wanted(topic: str, topics: Sequence[str] | None) -> bool:
-    return topics is not None or not topic.startswith(INTERNAL_PREFIX)
+    return not topic.startswith(INTERNAL_PREFIX) if topics is None else topic in topics
