@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -17,32 +17,42 @@ from tidelog.cli.spark_options import (
     MetricsFileOption,
 )
 
+DirectoriesArgument: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DIR...",
+        help="Data directories, directories of single partitions, or single .log files; or "
+        "their URLs in an object store.",
+        show_default=False,
+    ),
+]
+
+TopicOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TOPIC", help="Only this topic; may be given again."),
+]
+
+DeepOption: TypeAlias = Annotated[
+    bool, typer.Option("--deep", help="Also decode every record; takes far longer.")
+]
+
+NoGapsOption: TypeAlias = Annotated[
+    bool,
+    typer.Option("--no-gaps", help="Missing offsets are errors: nothing was ever compacted."),
+]
+
+NotesOption: TypeAlias = Annotated[
+    bool, typer.Option("--notes", help="Show what is nothing to worry about, too.")
+]
+
 
 def audit(
-    directories: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DIR...",
-            help="Data directories, directories of single partitions, or single .log files; or "
-            "their URLs in an object store.",
-            show_default=False,
-        ),
-    ],
+    directories: DirectoriesArgument,
     *,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TOPIC", help="Only this topic; may be given again."),
-    ] = None,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Also decode every record; takes far longer.")
-    ] = False,
-    no_gaps: Annotated[
-        bool,
-        typer.Option("--no-gaps", help="Missing offsets are errors: nothing was ever compacted."),
-    ] = False,
-    notes: Annotated[
-        bool, typer.Option("--notes", help="Show what is nothing to worry about, too.")
-    ] = False,
+    topic: TopicOption = None,
+    deep: DeepOption = False,
+    no_gaps: NoGapsOption = False,
+    notes: NotesOption = False,
     master: MasterOption = None,
     conf: ConfOption = None,
     as_json: JsonOption = False,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from protocol.compression import Codec
 from tidelog.segments.sketches.heavy_hitters import HeavyHitters
-from tidelog.segments.sketches.hyperloglog import HyperLogLog
+from tidelog.segments.sketches.hyperloglog import STANDARD_ERROR, HyperLogLog
 from tidelog.segments.sketches.lateness import Lateness
 from tidelog.segments.sketches.log_histogram import LogHistogram
 from tidelog.segments.sketches.time_buckets import TimeBuckets
@@ -122,6 +122,11 @@ class LogStatistics:
         if self.top_keys.error == 0:
             return len(self.top_keys)
         return round(self.keys.estimate())
+
+    @property
+    def distinct_keys_error(self) -> float:
+        """The relative standard error of that; 0: it is exact."""
+        return 0.0 if self.top_keys.error == 0 else STANDARD_ERROR
 
     @property
     def compression_ratio(self) -> float | None:
