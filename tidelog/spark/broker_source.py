@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -13,13 +13,14 @@ from tidelog.spark import filters
 from tidelog.spark.broker_link import BrokerLink
 from tidelog.spark.broker_partitions import BrokerPartitions
 from tidelog.spark.broker_rows import BrokerRows
-from tidelog.spark.broker_sink import BrokerStreamWriter, BrokerWriter
 from tidelog.spark.filters import Pushed
 from tidelog.spark.offset_ranges import OffsetRange, Partitions, batch_ranges, divide
 from tidelog.spark.options import BROKER_OPTIONS, SourceOptions, parse_options
 from tidelog.spark.schema import spark_schema
-from tidelog.spark.sink_options import parse_sink_options
 from tidelog.spark.topic_stream import TopicStream
+
+if TYPE_CHECKING:
+    from tidelog.spark.broker_sink import BrokerStreamWriter, BrokerWriter
 
 __all__ = ["BrokerSource"]
 
@@ -44,12 +45,21 @@ class BrokerSource(DataSource):
     def streamReader(self, schema: StructType) -> TopicStream:
         return BrokerStream(self._parsed(), schema)
 
+    # What reads does without what writes: each query of Spark's imports this anew, in a process
+    # or two.
+
     def writer(self, schema: StructType, overwrite: bool) -> BrokerWriter:
+        from tidelog.spark.broker_sink import BrokerWriter
+        from tidelog.spark.sink_options import parse_sink_options
+
         if overwrite:
             raise OptionError("a topic cannot be overwritten: write with mode append")
         return BrokerWriter(parse_sink_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> BrokerStreamWriter:
+        from tidelog.spark.broker_sink import BrokerStreamWriter
+        from tidelog.spark.sink_options import parse_sink_options
+
         return BrokerStreamWriter(parse_sink_options(self.options), schema)
 
     def _parsed(self) -> SourceOptions:

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from protocol.identifiers import TopicPartition
@@ -73,8 +72,8 @@ class SinkRows:
         if topics.null_count:
             raise SinkError("a row has no topic: its column is null, and there is no option topic")
         for number, topic in enumerate(topics.dictionary.to_pylist()):
-            chosen = pc.equal(topics.indices, number)
-            yield topic, rows if len(topics.dictionary) == 1 else rows.filter(chosen)
+            chosen = np.asarray(topics.indices) == number
+            yield topic, rows if chosen.all() else rows.filter(pa.array(chosen))
 
     def _records(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return what of the rows is stored, each with a time."""

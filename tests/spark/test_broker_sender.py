@@ -1,0 +1,69 @@
+"""BrokerSender: what is sent again and what is not, before a server that has bad days."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.errors import BrokerError, ErrorCode
+from protocol.identifiers import TopicPartition
+from protocol.native import requests, responses
+from tests.support.scripted_clients import BATCH
+from tests.support.scripted_server import ScriptedServer
+from tidelog.spark import broker_link
+from tidelog.spark.broker_sender import BatchSet, BrokerSender
+from tidelog.spark.errors import BrokerUnreachableError
+
+SETS = [BatchSet(TopicPartition("t", number), BATCH) for number in range(3)]
+
+
+def sent_partitions(server: ScriptedServer) -> list[int]:
+    return [requests.decode_produce(frame)[1] for frame in server.requests]
+
+
+def send_to(outcomes: list[int | None]) -> tuple[ScriptedServer, Exception | None]:
+    """Send the sets to a server that gives these answers; None closes the connection."""
+
+    def answer(number: int, frame: bytes) -> bytes | None:
+        error = outcomes[number] if number < len(outcomes) else 0
+        return None if error is None else responses.encode_produce_response(error, 0, -1, 2)
+
+    failure = None
+    with ScriptedServer(answer) as server, BrokerSender(server.address) as sender:
+        try:
+            sender.send(SETS)
+        except (BrokerError, BrokerUnreachableError) as error:
+            failure = error
+    return server, failure
+
+
+def test_given_a_passing_error_when_sent_then_only_that_set_is_sent_again():
+    server, failure = send_to([0, ErrorCode.KAFKA_STORAGE_ERROR, 0])
+
+    assert failure is None
+    assert sent_partitions(server) == [0, 1, 2, 1]
+
+
+def test_given_a_lost_connection_when_sent_then_all_sets_without_an_answer_are_sent_again():
+    server, failure = send_to([None])
+
+    assert failure is None
+    assert sent_partitions(server) == [0, 0, 1, 2]
+
+
+def test_given_a_refused_set_when_sent_then_the_brokers_reason_is_raised():
+    server, failure = send_to([0, ErrorCode.MESSAGE_TOO_LARGE, 0])
+
+    assert isinstance(failure, BrokerError)
+    assert failure.number == ErrorCode.MESSAGE_TOO_LARGE
+    assert "t-1" in str(failure)
+    assert sent_partitions(server) == [0, 1, 2]
+
+
+def test_given_a_broker_that_stays_away_when_sent_then_it_ends(monkeypatch):
+    monkeypatch.setattr(broker_link, "UNREACHABLE_MAX_S", 0.1)
+
+    _, failure = send_to([None] * 100)
+
+    assert isinstance(failure, BrokerUnreachableError)
+    with pytest.raises(BrokerUnreachableError):
+        raise failure
