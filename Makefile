@@ -27,7 +27,7 @@ $(COMPILED): $(INSTALLED) $(shell find protocol broker tidelog -name '*.py')
 	@$(BIN)/python -m compileall -q protocol broker tidelog
 	@touch $@
 
-demo: $(COMPILED) ## start a broker, ship a real log file through it, kill it, show nothing is lost
+demo: $(COMPILED) ## ship a real log file through a broker, kill it, show nothing is lost; stream and archive it with Spark
 	$(BIN)/python -m tidelog.demo tests/data/loghub/OpenSSH_2k.log
 
 serve: $(COMPILED) ## run the daemon with its defaults; data in ./tidelog-data

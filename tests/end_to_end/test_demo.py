@@ -1,15 +1,22 @@
-"""`make demo` does what it says."""
+"""`make demo` does what it says; what it does with Spark is in tests/spark."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+LOG = "tests/data/loghub/OpenSSH_2k.log"
 
 
 def test_given_the_demo_when_run_then_it_shows_every_step():
     done = subprocess.run(
-        [sys.executable, "-m", "tidelog.demo", "tests/data/loghub/OpenSSH_2k.log"],
+        [
+            sys.executable,
+            "-m",
+            "tidelog.demo",
+            "tests/data/loghub/OpenSSH_2k.log",
+            "--without-spark",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -6,11 +6,9 @@ A command is three lines: it imports its job, makes the job's options, and calls
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import IO, TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 import typer
@@ -92,11 +90,12 @@ class _Sessions:
     def make(self) -> SparkSession:
         from pyspark.sql import SparkSession
 
+        from tidelog.spark.quiet_java import quiet_java
         from tidelog.spark.session import session
 
         is_new = SparkSession.getActiveSession() is None
         conf = self._common.spark_conf
-        with _quiet_java() if not os.environ.get(TRACEBACK_VARIABLE) else nullcontext():
+        with quiet_java() if not os.environ.get(TRACEBACK_VARIABLE) else nullcontext():
             made = session(self._app_name, self._common.master, conf)
         if is_new:
             self._made = made
@@ -106,44 +105,6 @@ class _Sessions:
         """Stop it, unless it was there before."""
         if self._made is not None:
             self._made.stop()
-
-
-@contextmanager
-def _quiet_java() -> Iterator[None]:
-    """Let what is started meanwhile write nothing to the terminal.
-
-    Raises:
-        CommandError: Java ended at once; the error has the first line of what it said.
-    """
-    with tempfile.TemporaryFile() as log:
-        try:
-            with _standard_error_to(log):
-                yield
-        except Exception as error:
-            if "JAVA_GATEWAY_EXITED" not in str(error):
-                raise
-            log.seek(0)
-            lines = log.read().decode(errors="replace").splitlines()
-            said = next((line.strip() for line in lines if "rror" in line), "it does not say why")
-            raise CommandError(f"Spark's Java did not start: {said}") from error
-
-
-@contextmanager
-def _standard_error_to(file: IO[bytes]) -> Iterator[None]:
-    """Have the processes that are started meanwhile write their standard error into a file.
-
-    Java and its Python workers keep it: they tell every failure of a task with pages of stack
-    trace, of which `cause_of` has made one sentence by then.
-    """
-    sys.stderr.flush()
-    kept = os.dup(2)
-    os.dup2(file.fileno(), 2)
-    try:
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 @contextmanager

@@ -2,12 +2,14 @@
 
 Starts a broker, ships the file's lines into four partitions, reads them back with one multi-fetch
 after another, shows that they are byte-equal, kills the broker with SIGKILL in the middle of a
-second load, starts it again and shows that nothing acknowledged is gone.
+second load, starts it again and shows that nothing acknowledged is gone. Then Spark reads the lines
+as a stream, and archives them as Parquet files, which are read back and compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import time
 import urllib.request
 from concurrent.futures import Future
@@ -109,10 +111,43 @@ def show_metrics(broker: DemoBroker) -> None:
             console.print(f"   {line}", markup=False)
 
 
+def spark_part(broker: DemoBroker, log_file: Path) -> None:
+    """Read the lines with a streaming query, archive them, and compare what is in the archive."""
+    from tidelog.demo.pipeline import pipeline
+
+    lines, ends_with_newline = split_lines(log_file.read_bytes())
+    lake = broker.directory / "lake"
+    with pipeline(f"127.0.0.1:{broker.port}", "demo") as (spark, start_seconds):
+        started = time.perf_counter()
+        count, named = spark.most_named()
+        seconds = time.perf_counter() - started
+        if count != len(lines):
+            raise SystemExit(f"the stream had {count:,} lines")
+        shown = ", ".join(f"{address} ({times:,})" for address, times in named) or "none"
+        console.print(
+            f"7. started Spark ({start_seconds:.1f} s); a streaming query read the {count:,} lines "
+            f"({seconds:.1f} s); the addresses named most: {shown}"
+        )
+        started = time.perf_counter()
+        files = spark.archive(lake)
+        seconds = time.perf_counter() - started
+        archived = spark.archived(lake, PARTITIONS)
+    if join_lines(archived, ends_with_newline) != log_file.read_bytes():
+        raise SystemExit("what is in the archive differs from the file")
+    console.print(
+        f"8. archived the topic as {files} Parquet files ({seconds:.1f} s), read them without "
+        "Spark and put the lines in order: byte-equal"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tidelog.demo", description=__doc__)
     parser.add_argument("log_file", type=Path, help="any text file of some thousands of lines")
-    log_file: Path = parser.parse_args().log_file
+    parser.add_argument("--without-spark", action="store_true", help="leave Spark out")
+    asked = parser.parse_args()
+    log_file: Path = asked.log_file
+    has_spark = importlib.util.find_spec("pyspark") is not None
+    with_spark = has_spark and not asked.without_spark
     with demo_broker() as broker:
         seconds = broker.start()
         console.print(
@@ -123,10 +158,14 @@ def main() -> None:
                 round_trip(client, log_file)
                 crash(broker, client, split_lines(log_file.read_bytes())[0])
                 show_metrics(broker)
+            if with_spark:
+                spark_part(broker, log_file)
         except TidelogError as error:
             raise SystemExit(f"the demo failed: {error}") from error
         code = broker.stop()
-        console.print(f"7. stopped it (SIGTERM): exit code {code}")
+        console.print(f"{9 if with_spark else 7}. stopped it (SIGTERM): exit code {code}")
+        if not has_spark:
+            console.print("(there is more to see with Spark: pip install 'tidelog[spark]')")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from tidelog.cli.spark_progress import Progress
 from tidelog.segments.errors import DataLossError, OptionError
 from tidelog.spark.errors import JavaMissingError
 from tidelog.spark.jobs.job import JobError
+from tidelog.spark.quiet_java import quiet_java
 
 
 class Found(msgspec.Struct):
@@ -140,7 +141,7 @@ def test_given_a_java_that_ends_at_once_when_started_then_its_first_words_are_to
         os.write(2, b"WARNING: x\nError: Could not find or load main class Nonsense\nError: b\n")
         raise RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited")
 
-    with pytest.raises(CommandError) as raised, spark_jobs._quiet_java():
+    with pytest.raises(JobError) as raised, quiet_java():
         start()
 
     assert str(raised.value) == (
@@ -226,7 +227,7 @@ def test_given_a_terminal_when_progress_is_told_then_one_line_that_is_gone_at_th
 
 
 def test_given_the_processes_standard_error_when_quiet_then_it_is_back_afterwards(capfd):
-    with spark_jobs._quiet_java():
+    with quiet_java():
         os.write(2, b"noise\n")
     os.write(2, b"heard\n")
 
