@@ -7,9 +7,10 @@ unless failOnDataLoss=false.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from protocol.identifiers import TopicPartition
 from tidelog.segments.errors import DataLossError, OptionError
@@ -29,6 +30,8 @@ __all__ = [
     "stream_ranges",
     "stream_starts",
 ]
+
+logger: Final = logging.getLogger(__name__)
 
 Offsets: TypeAlias = Mapping[TopicPartition, int]
 """Of each partition the next offset to read."""
@@ -101,15 +104,13 @@ def stream_ends(
     chosen = _chosen(options, partitions)
     bounds = partitions.bounds(chosen)
     gone = [partition for partition in starts if partition not in bounds]
-    if gone and options.fail_on_data_loss:
-        raise DataLossError(f"{_names(gone)} is there no more; {_GO_ON}")
+    if gone:
+        _report_loss(options, f"{_names(gone)} is there no more")
     begins = {each: starts.get(each, bounds[each].earliest) for each in chosen}
     for partition, begin in begins.items():
-        if begin > bounds[partition].end and options.fail_on_data_loss:
-            end = bounds[partition].end
-            raise DataLossError(
-                f"{partition} was read up to {begin} and ends at {end} now; {_GO_ON}"
-            )
+        end = bounds[partition].end
+        if begin > end:
+            _report_loss(options, f"{partition} was read up to {begin} and ends at {end} now")
     return begins, {each: max(begins[each], bounds[each].end) for each in chosen}
 
 
@@ -126,8 +127,8 @@ def stream_ranges(
         return []
     there = set(partitions.all())
     gone = [each for each in grown if each not in there]
-    if gone and options.fail_on_data_loss:
-        raise DataLossError(f"{_names(gone)} is there no more; {_GO_ON}")
+    if gone:
+        _report_loss(options, f"{_names(gone)} is there no more")
     read = [each for each in grown if each in there]
     ranges = [OffsetRange(each, starts.get(each, 0), ends[each]) for each in read]
     return _there(ranges, partitions.bounds(read), options)
@@ -171,7 +172,10 @@ def offsets_from_json(topics: JsonOffsets) -> Offsets:
     }
 
 
-_GO_ON = "failOnDataLoss=false goes on with what there is"
+def _report_loss(options: SourceOptions, what: str) -> None:
+    if options.fail_on_data_loss:
+        raise DataLossError(f"{what}; failOnDataLoss=false goes on with what there is")
+    logger.warning("%s; the query goes on, for failOnDataLoss=false", what)
 
 
 def _names(partitions: Iterable[TopicPartition]) -> str:
@@ -230,10 +234,11 @@ def _there(
     found: list[OffsetRange] = []
     for partition, start, end in ranges:
         earliest, there_end = bounds[partition]
-        if (start < earliest or max(start, end) > there_end) and options.fail_on_data_loss:
-            raise DataLossError(
+        if start < earliest or max(start, end) > there_end:
+            _report_loss(
+                options,
                 f"offsets {start} to {end - 1} of {partition} were asked for, it has "
-                f"{earliest} to {there_end - 1}; {_GO_ON}"
+                f"{earliest} to {there_end - 1}",
             )
         start, end = max(start, earliest), min(end, there_end)
         if start < end:

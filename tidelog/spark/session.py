@@ -47,7 +47,7 @@ def session(
     Args:
         master: None: that of `conf`, or of `spark-submit` if that runs this program, else
             `local[*]`.
-        conf: Of Spark; wins over `SETTINGS`.
+        conf: Of Spark; wins over `SETTINGS`, as does what `spark-submit` was given.
 
     Raises:
         JavaMissingError: there is no Java that can run Spark.
@@ -61,7 +61,9 @@ def session(
     if master is not None:
         settings["spark.master"] = master
     if SparkSession.getActiveSession() is None:
-        if not is_submitted:
+        if is_submitted:
+            settings = {**_submitted_settings(), **settings}
+        else:
             ensure_java()
             settings.setdefault("spark.master", "local[*]")
         if settings.get("spark.master", "").startswith("local"):
@@ -74,6 +76,14 @@ def session(
     spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def _submitted_settings() -> dict[str, str]:
+    """Return what `spark-submit` was given, and its `spark-defaults.conf`."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # connects to the Java that runs this program
+    return dict(SparkConf().getAll())
 
 
 def _text(value: Any) -> str:

@@ -96,7 +96,7 @@ if HAS_LIMITS:
             read = offsets_from_json(start)
             begins, ends = stream_ends(self.options, self.partitions_now(), read)
             if self._target is not None:
-                target = self._target
+                target = {**read, **self._target}
                 begins = {each: begins[each] for each in begins if each in target}
                 ends = {each: max(begins[each], min(ends[each], target[each])) for each in begins}
             self._ends = ends
