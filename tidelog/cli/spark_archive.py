@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -43,83 +43,113 @@ def _checked_on_corrupt(text: str) -> str:
     return text
 
 
+SourceArgument: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DIR]",
+        help="A data directory, or its URL in an object store; the broker may be running.",
+        show_default=False,
+    ),
+]
+
+LakeOption: TypeAlias = Annotated[
+    str, typer.Option("--to", metavar="LAKE", help="The lake's directory or URL; made if needed.")
+]
+
+SourceBrokerOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--broker", metavar="HOST:PORT", help="Instead of DIR: a running broker."),
+]
+
+TopicOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be given again."),
+]
+
+IntervalOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--interval",
+        metavar="TIME",
+        help="Go on for ever, looking for new records so often, such as 30s or 10m.",
+        callback=_checked_interval,
+    ),
+]
+
+CompactOption: TypeAlias = Annotated[
+    bool, typer.Option("--compact", help="Merge small files of the lake; without DIR only that.")
+]
+
+TableOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        metavar="FORMAT",
+        help="Keep a table over the same files, too: delta or iceberg; may be given again.",
+        callback=_checked_tables,
+    ),
+]
+
+IcebergCatalogOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--iceberg-catalog",
+        metavar="NAME",
+        help="A catalog in pyiceberg's configuration; else a SQLite file in the lake.",
+    ),
+]
+
+FileMibOption: TypeAlias = Annotated[
+    int, typer.Option("--file-mib", min=1, help="Size of a Parquet file that is large enough.")
+]
+
+TaskMibOption: TypeAlias = Annotated[
+    int, typer.Option("--task-mib", min=1, help="Log read by one task.")
+]
+
+OnCorruptOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--on-corrupt",
+        metavar="fail|skip",
+        help="At damage: fail, or leave out what cannot be read.",
+        callback=_checked_on_corrupt,
+    ),
+]
+
+DataLossOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--fail-on-data-loss/--record-data-loss",
+        help="If retention was faster: fail, or record the gap and go on (exit code 1).",
+    ),
+]
+
+SingleWriterOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--single-writer",
+        help="Nobody else writes to the lake. Needed where the object store cannot create a "
+        "file only if there is none.",
+    ),
+]
+
+
 def archive(
-    path: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[DIR]",
-            help="A data directory, or its URL in an object store; the broker may be running.",
-            show_default=False,
-        ),
-    ] = None,
+    path: SourceArgument = None,
     *,
-    to: Annotated[
-        str,
-        typer.Option("--to", metavar="LAKE", help="The lake's directory or URL; made if needed."),
-    ],
-    broker: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Instead of DIR: a running broker."),
-    ] = None,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TOPIC", help="Only this topic; may be given again."),
-    ] = None,
-    interval: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Go on for ever, looking for new records so often, such as 30s or 10m.",
-            callback=_checked_interval,
-        ),
-    ] = None,
-    compact: Annotated[
-        bool,
-        typer.Option("--compact", help="Merge small files of the lake; without DIR only that."),
-    ] = False,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FORMAT",
-            help="Keep a table over the same files, too: delta or iceberg; may be given again.",
-            callback=_checked_tables,
-        ),
-    ] = None,
-    iceberg_catalog: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A catalog in pyiceberg's configuration; else a SQLite file in the lake.",
-        ),
-    ] = None,
-    file_mib: Annotated[
-        int, typer.Option("--file-mib", min=1, help="Size of a Parquet file that is large enough.")
-    ] = 128,
-    task_mib: Annotated[int, typer.Option("--task-mib", min=1, help="Log read by one task.")] = 128,
-    on_corrupt: Annotated[
-        str,
-        typer.Option(
-            "--on-corrupt",
-            metavar="fail|skip",
-            help="At damage: fail, or leave out what cannot be read.",
-            callback=_checked_on_corrupt,
-        ),
-    ] = "fail",
-    fail_on_data_loss: Annotated[
-        bool,
-        typer.Option(
-            "--fail-on-data-loss/--record-data-loss",
-            help="If retention was faster: fail, or record the gap and go on (exit code 1).",
-        ),
-    ] = True,
-    single_writer: Annotated[
-        bool,
-        typer.Option(
-            "--single-writer",
-            help="Nobody else writes to the lake. Needed where the object store cannot create a "
-            "file only if there is none.",
-        ),
-    ] = False,
+    to: LakeOption,
+    broker: SourceBrokerOption = None,
+    topic: TopicOption = None,
+    interval: IntervalOption = None,
+    compact: CompactOption = False,
+    table: TableOption = None,
+    iceberg_catalog: IcebergCatalogOption = None,
+    file_mib: FileMibOption = 128,
+    task_mib: TaskMibOption = 128,
+    on_corrupt: OnCorruptOption = "fail",
+    fail_on_data_loss: DataLossOption = True,
+    single_writer: SingleWriterOption = False,
     master: MasterOption = None,
     conf: ConfOption = None,
     as_json: JsonOption = False,
@@ -140,19 +170,14 @@ def archive(
     from tidelog.spark.jobs.archive import ArchiveOptions, run
 
     options = ArchiveOptions(
-        lake=to,
-        path=path,
-        broker=broker,
+        lake=to, path=path, broker=broker, compact=compact,
         topics=tuple(topic) if topic else None,
         interval_s=None if interval is None else interval_ms(interval) / 1_000,
-        compact=compact,
         tables=tuple(table or ()),  # type: ignore[arg-type]  # checked above
         iceberg_catalog=iceberg_catalog,
-        file_bytes=file_mib * MEBIBYTE,
-        task_bytes=task_mib * MEBIBYTE,
+        file_bytes=file_mib * MEBIBYTE, task_bytes=task_mib * MEBIBYTE,
         on_corrupt="skip" if on_corrupt == "skip" else "fail",
-        fail_on_data_loss=fail_on_data_loss,
-        is_single_writer=single_writer,
-    )
+        fail_on_data_loss=fail_on_data_loss, is_single_writer=single_writer,
+    )  # fmt: skip
     common = CommonOptions.of(master, conf, as_json, dry_run, metrics_file)
     run_job("archive", run, options, common)

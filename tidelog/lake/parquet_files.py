@@ -104,29 +104,23 @@ def write_range(
         return
     while group is not None:
         staged = f"{STAGED}/{writer}/{partition}-{start_offset}-{uuid.uuid4().hex}.parquet"
-        rows, last_offset = 0, -1
-        times: list[int] = []
         with store.create(staged) as file:
             sink = _HashingSink(file)
+            rows, times = 0, []
             with _parquet_writer(sink, options) as parquet:
                 while group is not None and (not rows or sink.size_bytes < options.file_bytes):
                     parquet.write_table(group, row_group_size=group.num_rows)
                     rows += group.num_rows
-                    last_offset = group["offset"][-1].as_py()
                     times += _time_bounds(group)
+                    file_end = group["offset"][-1].as_py() + 1
                     group = next(groups, None)
-        file_end = end_offset if group is None else last_offset + 1
+        if group is None:
+            file_end = end_offset
         yield DataFile(
-            partition=partition,
-            start_offset=start_offset,
-            end_offset=file_end,
-            rows=rows,
-            size_bytes=sink.size_bytes,
-            sha256=sink.sha256.hexdigest(),
-            min_timestamp=min(times),
-            max_timestamp=max(times),
-            staged=staged,
-        )
+            partition=partition, start_offset=start_offset, end_offset=file_end, rows=rows,
+            size_bytes=sink.size_bytes, sha256=sink.sha256.hexdigest(),
+            min_timestamp=min(times), max_timestamp=max(times), staged=staged,
+        )  # fmt: skip
         start_offset = file_end
 
 
