@@ -106,7 +106,8 @@ def write_range(
         staged = f"{STAGED}/{writer}/{partition}-{start_offset}-{uuid.uuid4().hex}.parquet"
         with store.create(staged) as file:
             sink = _HashingSink(file)
-            rows, times = 0, []
+            rows = 0
+            times: list[int] = []
             with _parquet_writer(sink, options) as parquet:
                 while group is not None and (not rows or sink.size_bytes < options.file_bytes):
                     parquet.write_table(group, row_group_size=group.num_rows)
