@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test test-core crash lint bench clean
+.PHONY: help install demo serve test test-core crash spark-crash lint bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -42,6 +42,10 @@ test-core: $(COMPILED) ## run all tests but those with Spark: no Java is started
 CRASH_SCALE ?= 10
 crash: $(COMPILED) ## the crash tests of `make test` at length: 300 rounds of kill -9, ten times the seeds
 	TIDELOG_CRASH_SCALE=$(CRASH_SCALE) $(BIN)/python -m pytest tests/crash -n 2 --dist worksteal -o timeout=7200
+
+SPARK_CRASH_SEEDS ?= 20
+spark-crash: $(COMPILED) ## drivers of Spark jobs killed with -9 at 20 seeded moments
+	TIDELOG_SPARK_CRASH_SEEDS=$(SPARK_CRASH_SEEDS) $(BIN)/python -m pytest tests/spark/crash -o timeout=600
 
 lint: $(INSTALLED) ## ruff, mypy strict, import-linter
 	$(BIN)/ruff check .
