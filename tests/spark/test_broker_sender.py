@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import Row
 
+from protocol.compression import Codec
 from protocol.errors import BrokerError, ErrorCode
 from protocol.identifiers import TopicPartition
 from protocol.native import requests, responses
 from tests.support.scripted_clients import BATCH
 from tests.support.scripted_server import ScriptedServer
+from tests.support.spark_broker import schema_of, with_topic
+from tidelog.client import Client
 from tidelog.spark import broker_link
 from tidelog.spark.broker_sender import BatchSet, BrokerSender
+from tidelog.spark.broker_sink import BrokerWriter
 from tidelog.spark.errors import BrokerUnreachableError
+from tidelog.spark.sink_options import SinkOptions
 
 SETS = [BatchSet(TopicPartition("t", number), BATCH) for number in range(3)]
 
@@ -67,3 +74,36 @@ def test_given_a_broker_that_stays_away_when_sent_then_it_ends(monkeypatch):
     assert isinstance(failure, BrokerUnreachableError)
     with pytest.raises(BrokerUnreachableError):
         raise failure
+
+
+def test_given_rows_of_a_spark_without_arrow_streams_when_written_then_a_client_finds_them(broker):
+    topic = with_topic(broker.address, "sent-rows", [])
+    columns = ["key", "value", "headers"]
+    rows = [
+        Row(key=b"k%d" % n, value=None, headers=[Row(key="n", value=b"%d" % n)]) for n in range(5)
+    ]
+    rows.append(Row(key=None, value=b"v", headers=None))
+    options = SinkOptions(broker=broker.address, topic=topic, codec=Codec.GZIP)
+
+    BrokerWriter(options, schema_of(columns)).write_rows(rows)
+
+    with Client(broker.address) as client:
+        found = [(each.key, each.value, each.headers) for each in client.messages(topic)]
+    assert found == [
+        *((b"k%d" % n, None, (("n", b"%d" % n),)) for n in range(5)),
+        (None, b"v", ()),
+    ]
+
+
+def test_given_more_than_one_request_takes_when_written_then_all_arrive_in_order(broker):
+    topic = with_topic(broker.address, "sent-much", [], [])
+    values = [(b"%d" % number).ljust(50_000) for number in range(60)]
+    options = SinkOptions(broker=broker.address, topic=topic)
+    batch = pa.RecordBatch.from_pydict({"value": values})
+
+    BrokerWriter(options, schema_of(["value"])).write(iter([batch, batch]))
+
+    with Client(broker.address) as client:
+        for partition in range(2):
+            found = [each.value for each in client.messages(topic, [partition])]
+            assert found == values

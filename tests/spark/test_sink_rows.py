@@ -80,7 +80,7 @@ def test_given_a_topic_column_when_divided_then_each_row_goes_to_its_own_unless_
 
 
 def test_given_no_time_when_divided_then_it_is_now_and_what_is_not_stored_is_left_out():
-    time = pa.array([5, None], pa.timestamp("us", tz="UTC"))
+    time = pa.array([5, None], pa.timestamp("us", tz="America/Lima"))  # the session's zone
     rows = pa.RecordBatch.from_pydict(
         {"value": pa.array(["a", "b"]), "timestamp": time, "offset": pa.array([7, 8])}
     )

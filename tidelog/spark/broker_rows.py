@@ -89,7 +89,7 @@ class BrokerRows:
             if fetched.next_offset == offset:
                 self._check_end(link, partition, offset, end)
                 return
-            rows, offset = decode_batches(
+            rows, _ = decode_batches(
                 fetched.data,
                 topic=partition.topic,
                 partition=partition.partition,
@@ -100,6 +100,7 @@ class BrokerRows:
             )
             if rows is not None:
                 yield rows
+            offset = fetched.next_offset
 
     # --- what is not there ------------------------------------------------------------------
 

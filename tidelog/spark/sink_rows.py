@@ -81,7 +81,8 @@ class SinkRows:
         if "timestamp" not in rows.schema.names:
             rows = rows.append_column("timestamp", pa.repeat(now, rows.num_rows))
         columns = {name: rows.column(name) for name in RECORD_COLUMNS if name in rows.schema.names}
-        columns["timestamp"] = columns["timestamp"].fill_null(now)
+        # Spark gives times in the session's zone.
+        columns["timestamp"] = columns["timestamp"].cast(TIMESTAMP).fill_null(now)
         return pa.RecordBatch.from_pydict(columns)
 
     def _chosen(self, topic: str, rows: pa.RecordBatch, turn: int) -> NDArray[Any]:
