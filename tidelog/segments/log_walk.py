@@ -83,9 +83,9 @@ def walk_log(window: LogWindow, base_offset: int) -> Iterator[Piece]:
     Args:
         base_offset: The file's: a batch behind damage is taken for one only if it can be of it.
     """
-    position = 0
+    position, rest_bytes = 0, min(REST_BYTES, window.window_bytes)
     while position < window.size_bytes:
-        data = window.view(position, REST_BYTES)
+        data = window.view(position, rest_bytes)
         is_old = len(data) > MAGIC_POSITION and data[MAGIC_POSITION] < MAGIC
         walked = NOTHING if is_old else walk(data)
         if not len(walked.table) and walked.fault is None:  # larger than the window, or cut

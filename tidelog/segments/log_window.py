@@ -29,7 +29,7 @@ class LogWindow:
             OSError: it is not there, or cannot be read.
         """
         self._file = location.filesystem.open_input_file(location.path)
-        self.size_bytes = size_bytes
+        self.size_bytes, self.window_bytes = size_bytes, window_bytes
         self._buffer = bytearray(min(window_bytes, max(size_bytes, 1)))
         self._position = self._length = 0
 
