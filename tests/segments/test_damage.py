@@ -40,14 +40,16 @@ def log_of(codec: Codec = Codec.NONE) -> list[bytes]:
     ]
 
 
-def read_rows(directory: Path, split_bytes: int = 1 << 20, **options) -> list[dict]:
+def read_rows(
+    directory: Path, *, split_bytes: int = 1 << 20, start: int = 0, **options
+) -> list[dict]:
     """Read all offsets of a log whose end is known, as it is where a high watermark is."""
     location = locate(directory)
     (files,) = list_partitions(location)
     made = ReadOptions(**options)
     return [
         row
-        for split in plan(location, files, 0, END, split_bytes=split_bytes)
+        for split in plan(location, files, start, END, split_bytes=split_bytes)
         for rows in read_split(location, split, made)
         for row in rows.to_pylist()
     ]
@@ -97,6 +99,9 @@ def test_given_a_flipped_bit_when_read_then_it_is_told_and_all_else_is_read(
     found = {row["offset"]: (row["key"], row["value"]) for row in skipped}
     assert found == {n: fields for n, fields in true.items() if n not in hidden}
     assert len(found) == len(skipped)
+    for start in (number * COUNT, number * COUNT + 1):
+        later = read_rows(directory, start=start, on_corrupt="skip", **settings_)
+        assert [row["offset"] for row in later] == [n for n in sorted(found) if n >= start]
     (row,) = [row for row in tagged if row["corrupt"] is not None]
     assert (row["offset"], row["key"], row["value"], row["topic"]) == (
         min(hidden),

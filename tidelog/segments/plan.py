@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from protocol.limits import INT64_MAX
-from tidelog.segments.boundaries import Boundary, boundary_at
+from tidelog.segments.boundaries import Boundary, boundary_at, boundary_before
+from tidelog.segments.errors import OptionError
 from tidelog.segments.file_window import FileWindow
 from tidelog.segments.index_files import offset_hints
 from tidelog.segments.location import Location, opened
@@ -73,7 +74,7 @@ def _log_end(location: Location, segment: SegmentFile) -> int:
     with opened(location, segment.path, end, None) as file:
         size = file.size()
         hints = offset_hints(location, segment.path)
-        start = boundary_at(file, segment, hints, len(hints.positions) - 1, size, INT64_MAX)
+        start = boundary_before(file, segment, hints, INT64_MAX, size, INT64_MAX)
         window = FileWindow(file, start.position, size, WALK_BYTES)
         for section in scan(window, end_position=size, first_offset=end, check_crc=False):
             if isinstance(section, SoundBatches):
@@ -99,6 +100,8 @@ def plan(
     Raises:
         DataLossError: a segment is gone since the files were listed.
     """
+    if split_bytes < 1:
+        raise OptionError(f"split_bytes is {split_bytes}; it has to be 1 at least")
     splits: list[Split] = []
     segments = files.segments
     for number, segment in enumerate(segments):
@@ -132,16 +135,12 @@ def _pieces(
         size = max(segment.size_bytes, file.size())
         hints = offset_hints(location, segment.path)
         upper = INT64_MAX if limit is None else limit
-        numbers = [int(np.searchsorted(hints.offsets, start_offset, side="right")) - 1]
-        behind = int(np.searchsorted(hints.offsets, end_offset))
-        numbers.append(behind + 1 if behind + 1 < len(hints.offsets) else -1)
-        marks = np.arange(split_bytes, size, max(split_bytes, 1))
+        behind = int(np.searchsorted(hints.offsets, end_offset)) + 1
+        numbers = [behind] if behind < len(hints.offsets) else []
+        marks = np.arange(split_bytes, size, split_bytes)
         numbers += (np.searchsorted(hints.positions, marks, side="right") - 1).tolist()
-        found = {
-            boundary_at(file, segment, hints, number, size, upper)
-            for number in set(numbers)
-            if number >= 0
-        }
+        found = {boundary_at(file, segment, hints, number, size, upper) for number in set(numbers)}
+        found.add(boundary_before(file, segment, hints, start_offset, size, upper))
     begin = Boundary(0, segment.base_offset)
     ordered = sorted(found | {begin, Boundary(size, INT64_MAX)})
     for begin, end in pairwise(ordered):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -16,14 +16,40 @@ from tidelog.segments.decoding import Aim, decode_sections
 from tidelog.segments.errors import OptionError
 from tidelog.segments.file_window import FileWindow
 from tidelog.segments.location import Location, locate, opened
-from tidelog.segments.log_files import PartitionFiles, SegmentFile, list_partitions, list_segments
+from tidelog.segments.log_files import SegmentFile, list_partitions, list_segments
 from tidelog.segments.log_scan import scan
 from tidelog.segments.plan import Split, bounds, offset_for_time, plan
 from tidelog.segments.read_options import ReadOptions, schema
 from tidelog.segments.resync import sound_at
 from tidelog.segments.transactions import Transactions
 
-__all__ = ["ReadOptions", "read", "read_split", "read_table", "reader", "schema"]
+__all__ = [
+    "ReadOptions",
+    "Selection",
+    "read",
+    "read_split",
+    "read_table",
+    "reader",
+    "schema",
+    "select",
+]
+
+
+class Selection(NamedTuple):
+    """What is to be read of what is under a path."""
+
+    location: Location
+    splits: tuple[Split, ...]
+    options: ReadOptions
+
+    def schema(self) -> pa.Schema:
+        """Return that of the record batches."""
+        return schema(self.options)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the records, split by split. Errors as `read_split`."""
+        for split in self.splits:
+            yield from read_split(self.location, split, self.options)
 
 
 def read_split(location: Location, split: Split, options: ReadOptions) -> Iterator[pa.RecordBatch]:
@@ -82,7 +108,7 @@ def _from(location: Location, split: Split) -> list[SegmentFile]:
     return [each for each in list_segments(directory) if each.base_offset >= split.base_offset]
 
 
-def read(
+def select(
     path: str | Path,
     *,
     topics: Iterable[str] | None = None,
@@ -93,7 +119,28 @@ def read(
     end_timestamp: datetime | int | None = None,
     filesystem: Any = None,
     **options: Any,
-) -> Iterator[pa.RecordBatch]:
+) -> Selection:
+    """Return what `read` reads with these arguments."""
+    options["start_timestamp_ms"] = _milliseconds("start_timestamp", start_timestamp)
+    options["end_timestamp_ms"] = _milliseconds("end_timestamp", end_timestamp)
+    made = _options(options)
+    location = locate(path, filesystem)
+    wanted = None if partitions is None else frozenset(partitions)
+    splits: list[Split] = []
+    for files in list_partitions(location, topics):
+        if wanted is not None and files.partition not in wanted:
+            continue
+        start, end = bounds(location, files, isolation=made.isolation)
+        start = start if start_offset is None else max(start, start_offset)
+        end = end if end_offset is None else min(end, end_offset)
+        if made.start_timestamp_ms is not None:
+            first = offset_for_time(location, files, made.start_timestamp_ms)
+            start = end if first is None else max(start, first)
+        splits += plan(location, files, start, end)
+    return Selection(location, tuple(splits), made)
+
+
+def read(path: str | Path, **arguments: Any) -> Iterator[pa.RecordBatch]:
     """Yield the records under a path: partition after partition, in the order of offsets.
 
     Args:
@@ -105,40 +152,12 @@ def read(
         start_timestamp, end_timestamp: Records from the one to before the other; a datetime with a
             zone, or milliseconds.
         filesystem: Of pyarrow or fsspec, to which the path belongs.
-        options: See `ReadOptions`.
+        columns, on_corrupt, and others: See `ReadOptions`.
 
     Raises:
         SegmentError: there is nothing at the path, or it cannot be read; see its subclasses.
     """
-    options["start_timestamp_ms"] = _milliseconds("start_timestamp", start_timestamp)
-    options["end_timestamp_ms"] = _milliseconds("end_timestamp", end_timestamp)
-    made = _options(options)
-    location = locate(path, filesystem)
-    wanted = None if partitions is None else frozenset(partitions)
-    found = list_partitions(location, topics)
-    return _read_all(
-        location,
-        [files for files in found if wanted is None or files.partition in wanted],
-        made, start_offset, end_offset,
-    )  # fmt: skip
-
-
-def _read_all(
-    location: Location,
-    found: Iterable[PartitionFiles],
-    options: ReadOptions,
-    start_offset: int | None,
-    end_offset: int | None,
-) -> Iterator[pa.RecordBatch]:
-    for files in found:
-        start, end = bounds(location, files, isolation=options.isolation)
-        start = start if start_offset is None else max(start, start_offset)
-        end = end if end_offset is None else min(end, end_offset)
-        if options.start_timestamp_ms is not None:
-            first = offset_for_time(location, files, options.start_timestamp_ms)
-            start = end if first is None else max(start, first)
-        for split in plan(location, files, start, end):
-            yield from read_split(location, split, options)
+    return select(path, **arguments).batches()
 
 
 def read_table(path: str | Path, **arguments: Any) -> pa.Table:
@@ -147,12 +166,10 @@ def read_table(path: str | Path, **arguments: Any) -> pa.Table:
 
 
 def reader(path: str | Path, **arguments: Any) -> pa.RecordBatchReader:
-    """Return what `read` yields as a stream of Arrow, for whatever reads such: nothing is read
+    """Return what `read` yields as a stream of Arrow, for whatever takes such: no record is read
     before it is asked for."""
-    batches = read(path, **arguments)
-    names = ReadOptions.__struct_fields__
-    options = _options({name: value for name, value in arguments.items() if name in names})
-    return pa.RecordBatchReader.from_batches(schema(options), batches)
+    selection = select(path, **arguments)
+    return pa.RecordBatchReader.from_batches(selection.schema(), selection.batches())
 
 
 def _options(values: dict[str, Any]) -> ReadOptions:

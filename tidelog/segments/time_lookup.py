@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from protocol.limits import INT64_MAX
-from tidelog.segments.boundaries import boundary_at
+from tidelog.segments.boundaries import boundary_before
 from tidelog.segments.decoding import Aim, decode_sections
 from tidelog.segments.file_window import FileWindow
 from tidelog.segments.index_files import offset_hints, time_hints
@@ -74,8 +74,7 @@ def _scan_start(
         return 0
     timestamp, offset = int(times.timestamps[number]), int(times.offsets[number])
     hints = offset_hints(location, segment.path)
-    entry = int(np.searchsorted(hints.offsets, offset, side="right")) - 1
-    start = boundary_at(file, segment, hints, entry, size, INT64_MAX)
+    start = boundary_before(file, segment, hints, offset, size, INT64_MAX)
     window = FileWindow(file, start.position, size, WALK_BYTES)
     for section in scan(
         window, end_position=size, first_offset=segment.base_offset, end_offset=offset + 1
