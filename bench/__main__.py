@@ -1,13 +1,13 @@
 """`make bench`: run the benchmarks and print one table.
 
-python -m bench [native] [start] [cleaner] [recovery] [codec] [kafka] [--scale 0.1]
+python -m bench [native] [start] [cleaner] [recovery] [codec] [kafka] [spark] [--scale 0.1]
 """
 
 from __future__ import annotations
 
 import argparse
 
-from bench import cleaner, codec, kafka, machine, native, recovery, start
+from bench import cleaner, codec, kafka, machine, native, recovery, spark, start
 from bench.table import Table
 
 SUITES = {
@@ -17,6 +17,7 @@ SUITES = {
     "recovery": recovery.run,
     "codec": codec.run,
     "kafka": kafka.run,
+    "spark": spark.run,
 }
 
 

@@ -7,9 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,45 @@ def child(server: Server, module: str) -> int:
     if len(found) != 1:
         raise RuntimeError(f"{len(found)} processes of {module}")
     return found[0]
+
+
+@contextmanager
+def peak_memory(interval_s: float = 0.2) -> Iterator[Callable[[], int]]:
+    """Watch this process and all it has started; yield what returns the most it took, in MiB.
+
+    Pages that processes share count once for each of them.
+    """
+    peak, ended = 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not ended.wait(interval_s):
+            peak = max(peak, _tree_rss_bytes(os.getpid()) >> 20)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield lambda: peak
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _tree_rss_bytes(root: int) -> int:
+    parents, pages = {}, {}
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (directory / "stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue  # it has ended
+        parents[int(directory.name)], pages[int(directory.name)] = int(fields[1]), int(fields[21])
+    total = 0
+    for number in pages:
+        ancestor = number
+        while ancestor and ancestor != root:
+            ancestor = parents.get(ancestor, 0)
+        total += pages[number] if ancestor == root else 0
+    return total * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
