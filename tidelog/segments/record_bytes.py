@@ -11,6 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tidelog.segments.columns import binary_array
+
 __all__ = ["moved", "taken"]
 
 Column = NDArray[Any]
@@ -22,11 +24,15 @@ LOW_BITS: Final = np.uint64(0x7F)
 
 
 def taken(buffer: Column, starts: Column, ends: Column) -> tuple[Column, Column]:
-    """Return the bytes of some spans, one behind the other, and where each ends."""
-    sizes = ends - starts
-    out_ends = np.cumsum(sizes)
-    total = int(out_ends[-1]) if len(out_ends) else 0
-    return buffer[_ragged(starts, sizes, out_ends, total)], out_ends
+    """Return the bytes of some spans, one behind the other, and where each ends.
+
+    They go up and do not overlap: Arrow copies them, as it does keys and values.
+    """
+    if not len(starts):
+        return np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64)
+    _, offsets, data = binary_array(buffer, starts, ends).buffers()
+    out_ends = np.frombuffer(offsets, dtype=np.int32, count=len(starts) + 1)[1:]
+    return np.frombuffer(data or b"", dtype=np.uint8), out_ends.astype(np.int64)
 
 
 def moved(buffer: Column, starts: Column, ends: Column, deltas: Column) -> tuple[Column, Column]:

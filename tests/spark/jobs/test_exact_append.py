@@ -7,6 +7,7 @@ import pytest
 
 from protocol.identifiers import TopicPartition
 from tests.support.lakes import batch_of
+from tests.support.running_broker import BrokerProcess
 from tidelog.client import Client, ConnectionLostError
 from tidelog.segments.encode import encode
 from tidelog.spark.jobs.exact_append import ExactAppend
@@ -165,3 +166,18 @@ def test_given_notes_of_two_when_written_at_a_time_then_one_gets_it_in(client):
 
     assert other.last() == round_
     assert TransferNotes(client, name + "x").last() is None
+
+
+def test_given_a_broker_that_dies_when_it_is_back_then_the_writer_goes_on(tmp_path):
+    with BrokerProcess(tmp_path) as broker, Client(broker.address) as client:
+        make_topic(client, "exact", 1)
+        target = TopicPartition("exact", 0)
+        writer = ExactAppend(client, target, 0)
+        for number, rows in enumerate(stream(28)):
+            if number % 2:
+                broker.kill()
+                broker.start()
+            writer.add(rows)
+        writer.finish()
+
+        assert stored(client, target) == expected(28)
