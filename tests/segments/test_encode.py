@@ -213,3 +213,18 @@ WRONG = {
 def test_given_columns_that_are_no_records_when_encoded_then_the_error_says_why(columns, reason):
     with pytest.raises(OptionError, match=reason):
         list(encode(pa.record_batch(columns)))
+
+
+def test_given_columns_of_all_kinds_when_encoded_then_the_kernel_was_compiled_once(monkeypatch):
+    """For some seconds each: not again for arrays that may be written or not."""
+    monkeypatch.setattr(encode_module, "_kernel", lambda: encode_numba)
+    records = [(0, 5, b"k", b"v", (("n", None),)), (1, 6, None, None, ())]
+    values = pa.array([b"a", None])
+    times = pa.array([1, 2], pa.timestamp("ms"))
+
+    for rows in (table(records), pa.record_batch({"value": values, "timestamp": times})):
+        assert sum(batch.record_count for batch in encode(rows)) == 2
+        assert sum(batch.record_count for batch in encode(rows.slice(1), base_offset=7)) == 1
+
+    assert len(encode_numba.encode_records.signatures) == 1
+    assert len(encode_numba.encode_headers.signatures) == 1

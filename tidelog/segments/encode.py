@@ -39,7 +39,13 @@ from protocol.record_batch_header import (
 from protocol.varint import size_of_varint, size_of_varlong
 from tidelog.segments.errors import OptionError
 from tidelog.segments.kernel import kernel_name
-from tidelog.segments.record_columns import HeaderColumns, RecordColumns, Spans, record_columns
+from tidelog.segments.record_columns import (
+    HeaderColumns,
+    RecordColumns,
+    Spans,
+    record_columns,
+    spans_of,
+)
 
 __all__ = ["BATCH_BYTES", "EncodedBatch", "encode"]
 
@@ -120,13 +126,13 @@ def _tails(headers: HeaderColumns | None, count: int) -> Spans:
     """Return what each record ends with: its headers, as bytes."""
     start = np.zeros(count, dtype=np.int64)
     if headers is None:
-        return Spans(np.zeros(1, dtype=np.uint8), start, start + 1)
+        return spans_of(np.zeros(1, dtype=np.uint8), start, start + 1)
     names, values = headers.names, headers.values
     bytes_max = len(names.data) + len(values.data)
     bytes_max += VARINT_BYTES_MAX * (count + 2 * len(names.start))
-    tails = Spans(np.empty(bytes_max, dtype=np.uint8), start, np.empty_like(start))
-    _kernel().encode_headers(*tails, headers.counts, headers.first_item, *names, *values)
-    return tails
+    data, end = np.empty(bytes_max, dtype=np.uint8), np.empty_like(start)
+    _kernel().encode_headers(data, start, end, headers.counts, headers.first_item, *names, *values)
+    return spans_of(data, start, end)
 
 
 def _size_bounds(records: RecordColumns, tails: Spans) -> Column:

@@ -18,7 +18,7 @@ from tidelog.segments.columns import HEADERS
 from tidelog.segments.errors import OptionError
 from tidelog.segments.record_spans import NULL_END
 
-__all__ = ["HeaderColumns", "RecordColumns", "Spans", "record_columns"]
+__all__ = ["HeaderColumns", "RecordColumns", "Spans", "record_columns", "spans_of"]
 
 Column = NDArray[Any]
 
@@ -27,7 +27,10 @@ TIMESTAMP_MS_MAX: Final = 2**62
 
 
 class Spans(NamedTuple):
-    """The bytes of each row: `data[start:end]`; null where the end is -1."""
+    """The bytes of each row: `data[start:end]`; null where the end is -1.
+
+    Made by `spans_of`.
+    """
 
     data: Column
     """uint8."""
@@ -60,6 +63,17 @@ class RecordColumns(NamedTuple):
     """None where no record has any."""
 
 
+def spans_of(data: Column, start: Column, end: Column) -> Spans:
+    return Spans(read_only(data), read_only(start), read_only(end))
+
+
+def read_only(column: Column) -> Column:
+    """Return a column as a kernel reads it: numba would compile once more for one it may write."""
+    view = column.view()
+    view.flags.writeable = False
+    return view
+
+
 def record_columns(rows: pa.RecordBatch, base_offset: int | None) -> RecordColumns:
     """Return the columns of records; see `encode.encode` for what there may be.
 
@@ -71,8 +85,8 @@ def record_columns(rows: pa.RecordBatch, base_offset: int | None) -> RecordColum
         raise OptionError("there is no column 'value': it holds what the records are")
     is_append_time = _numbers(rows, "timestampType", np.zeros(count, dtype=np.int64)) == 1
     return RecordColumns(
-        _offsets(rows, base_offset),
-        _timestamps(rows),
+        read_only(_offsets(rows, base_offset)),
+        read_only(_timestamps(rows)),
         is_append_time,
         _spans(rows, "key"),
         _spans(rows, "value"),
@@ -127,7 +141,7 @@ def _spans(rows: pa.RecordBatch, name: str) -> Spans:
     column = _column(rows, name)
     if column is None or kinds.is_null(column.type):
         nothing = np.zeros(rows.num_rows, dtype=np.int64)
-        return Spans(np.empty(0, dtype=np.uint8), nothing, nothing + NULL_END)
+        return spans_of(np.empty(0, dtype=np.uint8), nothing, nothing + NULL_END)
     return _array_spans(column, name)
 
 
@@ -146,14 +160,14 @@ def _array_spans(array: pa.Array, name: str) -> Spans:
     width = np.int64 if kinds.is_large_binary(array.type) else np.int32
     _, offset_buffer, data_buffer = array.buffers()
     if not len(array) or offset_buffer is None:
-        return Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64))
+        return spans_of(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64))
     offsets = np.frombuffer(offset_buffer, dtype=width)[array.offset :][: len(array) + 1]
     offsets = offsets.astype(np.int64)
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
     end = offsets[1:]
     if array.null_count:
         end = np.where(np.asarray(array.is_null()), NULL_END, end)
-    return Spans(data, offsets[:-1], end)
+    return spans_of(data, offsets[:-1], end)
 
 
 def _headers(rows: pa.RecordBatch) -> HeaderColumns | None:
@@ -177,4 +191,4 @@ def _headers(rows: pa.RecordBatch) -> HeaderColumns | None:
     names, values = (_array_spans(each, HEADERS) for each in column.values.flatten())
     if (names.end < 0).any():
         raise OptionError("a header has no name: a name may be empty, but not null")
-    return HeaderColumns(counts, offsets[:-1], names, values)
+    return HeaderColumns(read_only(counts), read_only(offsets[:-1]), names, values)
