@@ -9,8 +9,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from deltalake import DeltaTable
 
 from tests.support.spark_logs import rows_of, some_records, write_checkpoint, write_partition
+from tidelog.lake.iceberg import lake_catalog
 from tidelog.lake.log import TopicLog
 from tidelog.lake.reader import open_topic, read_lake_table
 from tidelog.lake.store import LocalStore
@@ -143,6 +145,39 @@ def test_given_small_files_when_compacted_then_a_partition_has_one_and_all_recor
         "00000000000000000000-00000000000000000050.parquet",
     ]
     assert listed(options) == ALL
+
+
+def test_given_another_compaction_that_is_faster_when_compacted_then_nothing_is_lost(
+    job, options, monkeypatch
+):
+    run(options, job)
+    real = archive_module.run_tasks
+    compaction = ArchiveOptions(lake=options.lake, compact=True)
+
+    def overtaken(session, work, items):
+        monkeypatch.setattr(archive_module, "run_tasks", real)
+        run(compaction, job)
+        return real(session, work, items)
+
+    monkeypatch.setattr(archive_module, "run_tasks", overtaken)
+
+    result = run(compaction, job)
+
+    assert (result.merged_files, result.made_files) == (0, 0)
+    assert listed(options) == ALL
+
+
+def test_given_tables_when_archived_and_compacted_then_they_have_each_record_once(job, options):
+    options = msgspec.structs.replace(options, tables=("delta", "iceberg"), topics=(TOPIC,))
+    run(options, job)
+
+    run(msgspec.structs.replace(options, path=None, compact=True), job)
+
+    iceberg = lake_catalog(locate(options.lake)).load_table(("tidelog", TOPIC)).scan().to_arrow()
+    delta = DeltaTable(Path(options.lake, TOPIC))
+    assert rows(iceberg) == ALL
+    assert rows(delta.to_pyarrow_table()) == ALL
+    assert len(delta.file_uris()) == 2
 
 
 def test_given_a_dry_run_when_run_then_it_says_what_it_would_do_and_changes_nothing(

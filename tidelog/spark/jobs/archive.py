@@ -259,8 +259,11 @@ class _Archive:
             self._job.progress("merges", done, len(merges))
 
     def _commit_merges(self, topic: str, group: Sequence[tuple[Merge, Written]]) -> None:
-        removed = tuple(file.path for merge, _ in group for file in merge.files)
-        made = tuple(file for _, each in group for file in each.files)
+        done = [(merge, each) for merge, each in group if each.lost is None]
+        removed = tuple(file.path for merge, _ in done for file in merge.files)
+        made = tuple(file for _, each in done for file in each.files)
+        if not done:
+            return
         try:
             self._logs[topic].commit(Change(id=self._next_id(), add=made, remove=removed))
         except ConflictError:  # another compaction was faster
@@ -291,6 +294,8 @@ class _Archive:
 
     def _keep_tables(self, topic: str) -> None:
         log = self._logs[topic]
+        if log.last is None:  # nothing to make a table of
+            return
         if "delta" in self._options.tables:
             from tidelog.lake.delta import update_delta
 

@@ -63,6 +63,8 @@ def archive_piece(
 def merge_files(item: tuple[str, Merge], lake: str, writer: str) -> Written:
     """Write the one file of a merge to the lake's topic, staged."""
     topic, files = item
-    return Written(
-        topic=topic, files=(merge(open_store(locate_lake(lake).child(topic)), writer, files),)
-    )
+    store = open_store(locate_lake(lake).child(topic))
+    try:
+        return Written(topic=topic, files=(merge(store, writer, files),))
+    except FileNotFoundError as error:  # another compaction was faster
+        return Written(topic=topic, lost=str(error))
