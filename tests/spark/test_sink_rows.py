@@ -72,6 +72,10 @@ def test_given_batches_without_keys_when_divided_then_partitions_take_turns():
     ]  # fmt: skip
 
 
+def test_given_no_rows_when_divided_then_there_are_no_partitions():
+    assert divided(sink_rows(), value=pa.array([], pa.string())) == {}
+
+
 def test_given_a_topic_column_when_divided_then_each_row_goes_to_its_own_unless_one_is_told():
     columns = {"value": pa.array(["a", "b", "c"]), "topic": pa.array(["x", "y", "x"])}
 

@@ -51,6 +51,8 @@ class SinkRows:
 
     def divided(self, rows: pa.RecordBatch) -> Iterator[PartitionRows]:
         """Yield the rows of each partition. SinkError for a row that has no place."""
+        if not rows.num_rows:
+            return
         turn = next(self._turns)
         for topic, part in self._by_topic(rows):
             records = self._records(part)
