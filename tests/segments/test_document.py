@@ -16,7 +16,7 @@ from tidelog.segments.read_options import ReadOptions
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "segments.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
-PLAIN, PANDAS, POLARS, DUCKDB, SPLITS = BLOCKS
+PLAIN, PANDAS, POLARS, DUCKDB, SPLITS, BACK = BLOCKS
 
 
 @pytest.fixture
@@ -64,6 +64,16 @@ def test_given_the_line_for_pandas_when_run_then_nothing_but_pandas_is_missing(r
 
 def test_given_the_lines_for_splits_when_run_then_all_records(run):
     assert run(SPLITS)["rows"] == 14
+
+
+def test_given_the_lines_for_the_way_back_when_run_then_a_log_of_the_same_records(run):
+    before = run(PLAIN, BACK)["table"]
+    after = run(PLAIN.replace('"./tidelog-data", topics=["logs"]', '"00000000000000000000.log"'))[
+        "table"
+    ]
+
+    for name in ("offset", "timestamp", "key", "value"):
+        assert after.column(name) == before.column(name)
 
 
 def test_given_options_and_columns_when_documented_then_all_of_them():
