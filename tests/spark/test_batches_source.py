@@ -53,7 +53,7 @@ def test_given_fewer_columns_and_options_when_read_then_only_these(spark, logs):
                 assign='{"web":[1]}', checkCrc="false").collect()  # fmt: skip
 
     assert [tuple(row) for row in rows] == [(9, "web", None)]
-    with pytest.raises(PySparkException, match="there is no option 'minPartitions'"):
+    with pytest.raises(PySparkException, match="there is no option 'minpartitions'"):
         load(spark, root, minPartitions="3")
     with pytest.raises(PySparkException, match="column 'recordCount' is of type int, not bigint"):
         load(spark, root, "recordCount bigint").collect()

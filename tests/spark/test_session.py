@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyspark
+
 from tidelog.spark import session
 from tidelog.spark.session import SETTINGS
 
@@ -11,6 +13,15 @@ def test_given_a_session_when_made_then_it_has_our_settings_and_the_users(spark)
     for name, value in SETTINGS.items():
         assert spark.conf.get(name) == value
     assert spark.range(10).count() == 10
+
+
+def test_given_a_worker_when_it_runs_then_it_has_the_installed_pyspark_and_not_an_archive(spark):
+    def loaded_from(_):
+        import pyspark
+
+        return pyspark.__file__
+
+    assert spark.sparkContext.parallelize([0], 1).map(loaded_from).collect() == [pyspark.__file__]
 
 
 def test_given_a_session_already_when_asked_for_one_then_it_is_that_with_its_own_settings(spark):

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.spark.home import ensure_home
 from tidelog.spark.java import ensure_java
 
 if TYPE_CHECKING:
@@ -67,7 +68,11 @@ def session(
             ensure_java()
             settings.setdefault("spark.master", "local[*]")
         if settings.get("spark.master", "").startswith("local"):
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else PATH's `python3`
+            python = os.environ.setdefault(
+                "PYSPARK_PYTHON", sys.executable
+            )  # else PATH's `python3`
+            if python == sys.executable and not is_submitted:
+                ensure_home()
             settings = {**LOCAL_SETTINGS, **settings}
         settings = {"spark.app.name": app_name, **SETTINGS, **settings}
     builder = SparkSession.builder
