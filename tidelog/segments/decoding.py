@@ -23,7 +23,7 @@ from tidelog.segments.file_window import MemoryWindow
 from tidelog.segments.inflate import inflate
 from tidelog.segments.log_scan import LegacyEntries, Section, SoundBatches, Wound, scan
 from tidelog.segments.read_options import CORRUPT, ReadOptions, schema
-from tidelog.segments.record_spans import RecordSpans
+from tidelog.segments.record_spans import RecordSpans, SpanRoom
 
 __all__ = ["Aim", "decode_batches", "decode_sections"]
 
@@ -110,8 +110,9 @@ def decode_sections(sections: Iterable[Section], aim: Aim) -> Iterator[pa.Record
     Raises:
         DamagedError: at a wound within the offsets asked for, with `on_corrupt="fail"`.
     """
+    room = SpanRoom()
     for section in sections:
-        for found in _decoded(section, aim):
+        for found in _decoded(section, aim, room):
             if not isinstance(found, Wound):
                 yield found
                 continue
@@ -120,11 +121,11 @@ def decode_sections(sections: Iterable[Section], aim: Aim) -> Iterator[pa.Record
                 yield row
 
 
-def _decoded(section: Section, aim: Aim) -> Iterator[pa.RecordBatch | Wound]:
+def _decoded(section: Section, aim: Aim, room: SpanRoom) -> Iterator[pa.RecordBatch | Wound]:
     if isinstance(section, SoundBatches):
-        yield from _records(section, aim)
+        yield from _records(section, aim, room)
     elif isinstance(section, LegacyEntries):
-        yield from _legacy_records(section, aim)
+        yield from _legacy_records(section, aim, room)
     else:
         yield section
 
@@ -132,13 +133,13 @@ def _decoded(section: Section, aim: Aim) -> Iterator[pa.RecordBatch | Wound]:
 # --- record batches ---------------------------------------------------------------------------
 
 
-def _records(section: SoundBatches, aim: Aim) -> Iterator[pa.RecordBatch | Wound]:
+def _records(section: SoundBatches, aim: Aim, room: SpanRoom) -> Iterator[pa.RecordBatch | Wound]:
     data, table = section.data, section.table[_wanted(section.table, aim)]
     while len(table):
         buffer_bytes = BUFFER_CHUNKS * aim.options.chunk_bytes
         inflated = inflate(data, table, buffer_bytes=buffer_bytes)
         count, fault = len(inflated.starts), inflated.fault
-        spans, bad = kernel.decode(inflated, table[:count])
+        spans, bad = kernel.decode(inflated, table[:count], room)
         if bad is not None:
             count, fault = bad, "its records cannot be decoded"
         headers = None
@@ -203,7 +204,9 @@ def _kept(spans: RecordSpans, keep: NDArray[Any]) -> RecordSpans:
 # --- old formats ------------------------------------------------------------------------------
 
 
-def _legacy_records(section: LegacyEntries, aim: Aim) -> Iterator[pa.RecordBatch | Wound]:
+def _legacy_records(
+    section: LegacyEntries, aim: Aim, room: SpanRoom
+) -> Iterator[pa.RecordBatch | Wound]:
     """Yield the records of old entries, which are made record batches first."""
     for found in _as_batches(section):
         if isinstance(found, Wound):
@@ -212,7 +215,7 @@ def _legacy_records(section: LegacyEntries, aim: Aim) -> Iterator[pa.RecordBatch
             table = walk(found).table
             if section.entries[0].magic == 0:
                 table["attributes"] |= NO_TIMESTAMP_FLAG
-            yield from _records(SoundBatches(found, 0, table), aim)
+            yield from _records(SoundBatches(found, 0, table), aim, room)
 
 
 def _as_batches(section: LegacyEntries) -> Iterator[memoryview | Wound]:

@@ -14,19 +14,31 @@ from tidelog.segments.batch_table import BatchTable
 from tidelog.segments.inflate import InflatedRecords
 from tidelog.segments.kernel_choice import chosen_kernel as _kernel
 from tidelog.segments.kernel_choice import kernel_name
-from tidelog.segments.record_spans import HeaderSpans, RecordSpans, header_spans, record_spans
+from tidelog.segments.record_spans import (
+    HeaderSpans,
+    RecordSpans,
+    SpanRoom,
+    header_spans,
+    record_spans,
+)
 
 __all__ = ["decode", "decode_headers", "kernel_name"]
 
 SOUND: Final = -1
 
 
-def decode(inflated: InflatedRecords, table: BatchTable) -> tuple[RecordSpans, int | None]:
+def decode(
+    inflated: InflatedRecords, table: BatchTable, room: SpanRoom | None = None
+) -> tuple[RecordSpans, int | None]:
     """Decode the records of all batches; return them, and the row of the first unsound batch.
 
     With an unsound batch the spans are those of the batches before it.
+
+    Args:
+        room: For the spans; else they get their own.
     """
-    spans = record_spans(int(table["record_count"].sum()))
+    count = int(table["record_count"].sum())
+    spans = record_spans(count) if room is None else room.take(count)
     attributes = table["attributes"]
     bad = _kernel().decode_records(
         inflated.buffer, inflated.starts, inflated.ends, table["record_count"].astype(np.int64),

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NULL_END", "HeaderSpans", "RecordSpans", "header_spans", "record_spans"]
+__all__ = ["NULL_END", "HeaderSpans", "RecordSpans", "SpanRoom", "header_spans", "record_spans"]
 
 NULL_END: Final = -1
 
@@ -55,6 +55,23 @@ def record_spans(count: int) -> RecordSpans:
         for name in RecordSpans._fields
     }
     return RecordSpans(**columns)
+
+
+class SpanRoom:
+    """Room for records that is used again and again: the first touch of fresh memory is slow.
+
+    What was taken holds until room is taken anew; but `offset`, which Arrow keeps as it is.
+    """
+
+    def __init__(self) -> None:
+        self._spans = record_spans(0)
+
+    def take(self, count: int) -> RecordSpans:
+        """Return room for so many records, not filled."""
+        if count > len(self._spans.offset):
+            self._spans = record_spans(count + count // 4)
+        spans = RecordSpans(*(column[:count] for column in self._spans))
+        return spans._replace(offset=np.empty(count, dtype=np.int64))
 
 
 def header_spans(count: int) -> HeaderSpans:
