@@ -1,7 +1,7 @@
 """Records moved in time many at once, against `protocol`, which moves them one by one."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.record_batch_builder import build_batch
@@ -23,6 +23,7 @@ def stored(rows):
     return batch, starts, ends
 
 
+@settings(max_examples=50)
 @given(rows=RECORDS)
 def test_given_any_records_when_moved_then_each_is_what_protocol_makes_of_it(rows):
     batch, starts, ends = stored(rows)
@@ -38,6 +39,7 @@ def test_given_any_records_when_moved_then_each_is_what_protocol_makes_of_it(row
     assert out_ends.tolist() == np.cumsum([len(each) for each in expected]).tolist()
 
 
+@settings(max_examples=50)
 @given(rows=RECORDS, data=st.data())
 def test_given_any_choice_of_records_when_taken_then_their_bytes_follow_each_other(rows, data):
     batch, starts, ends = stored(rows)

@@ -181,3 +181,20 @@ def test_given_a_broker_that_dies_when_it_is_back_then_the_writer_goes_on(tmp_pa
         writer.finish()
 
         assert stored(client, target) == expected(28)
+
+
+def test_given_segments_smaller_than_a_request_when_appended_then_batch_by_batch(client):
+    target = TopicPartition(f"exact-{next(numbers)}", 0)
+    client.create_topic(target.topic, 1, {"segment.bytes": str(1 << 20)})
+    rows = pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array([None] * 30, pa.binary()),
+            "value": [b"%d" % number + bytes(50_000) for number in range(30)],
+            "timestamp": pa.array([0] * 30, pa.timestamp("us", tz="UTC")),
+            "headers": batch_of(0, [0] * 30)["headers"],
+        }
+    )
+
+    assert append(client, target, [rows]) == 30
+
+    assert [each.value for each in client.messages(target.topic)] == rows["value"].to_pylist()

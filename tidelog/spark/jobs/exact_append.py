@@ -40,7 +40,8 @@ RETRIES: Final = 12
 BACKOFF_MAX_S: Final = 5.0
 """A broker that is started again is back within them: half a minute in all."""
 REPEATABLE: Final = (
-    ErrorCode.REQUEST_TIMED_OUT, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.CORRUPT_MESSAGE,
 )  # fmt: skip
 READ: Final = ReadOptions(columns=COLUMNS)
 
@@ -113,13 +114,13 @@ class ExactAppend:
         encoded = encode(rows, base_offset=self.next_offset, codec=self._codec)
         for group in _groups(encoded):
             count = sum(batch.record_count for batch in group)
-            data = b"".join(bytes(batch.data) for batch in group)
-            self._append_group(rows.slice(first, count), data)
+            self._append_group(rows.slice(first, count), group)
             first += count
 
-    def _append_group(self, rows: pa.RecordBatch, data: bytes) -> None:
+    def _append_group(self, rows: pa.RecordBatch, group: list[EncodedBatch]) -> None:
         """Append records, whose batches are given, however many tries it takes."""
         offset = self.next_offset
+        data = b"".join(bytes(batch.data) for batch in group)
         for attempt in range(RETRIES + 1):
             try:
                 answer = self._client.append_at(*self._target, offset, data)
@@ -127,8 +128,11 @@ class ExactAppend:
                 self._overtaken(rows, error.log_end_offset)
                 return
             except (ConnectionLostError, BrokerError) as error:
-                is_repeatable = isinstance(error, ConnectionLostError) or error.number in REPEATABLE
-                if not is_repeatable or attempt == RETRIES:
+                number = error.number if isinstance(error, BrokerError) else error.code
+                if number == ErrorCode.RECORD_LIST_TOO_LARGE and len(group) > 1:
+                    self._append_singly(rows, group)
+                    return
+                if number not in REPEATABLE or attempt == RETRIES:
                     raise
                 self._wait(attempt)
                 continue
@@ -141,6 +145,13 @@ class ExactAppend:
             self.appended += rows.num_rows
             self._end = self.next_offset
             return
+
+    def _append_singly(self, rows: pa.RecordBatch, group: list[EncodedBatch]) -> None:
+        """Append batch by batch: together they are larger than a segment of the topic."""
+        first = 0
+        for batch in group:
+            self._append_group(rows.slice(first, batch.record_count), [batch])
+            first += batch.record_count
 
     def _overtaken(self, rows: pa.RecordBatch, log_end_offset: int) -> None:
         """Go on where the log ends, if what has come meanwhile is of the stream."""

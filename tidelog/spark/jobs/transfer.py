@@ -111,6 +111,7 @@ def transfer(
                 continue
         elif job.is_dry_run:
             return TransferResult(target=target, planned=last.ranges)
+        make_topic(client, target, partitions)  # it may have been deleted since
         copied += copy(last)
         _write_done(notes, last)
         total = sum(each.appended for each in copied)
