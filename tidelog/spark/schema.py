@@ -85,8 +85,10 @@ def arrow_schema_of(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that Spark wants of a read: it compares the first batch with it."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    has_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # 4.0 knows UTC only
-    return to_arrow_schema(schema, **({"timezone": "UTC"} if has_zone else {}))
+    arguments: dict[str, Any] = {"timezone": "UTC"}
+    if "timezone" not in inspect.signature(to_arrow_schema).parameters:
+        arguments = {}  # Spark 4.0 knows no other
+    return to_arrow_schema(schema, **arguments)
 
 
 def in_schema(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
 
 from protocol.identifiers import TopicPartition
 from tidelog.segments.errors import DataLossError
@@ -17,6 +17,7 @@ from tidelog.spark.options import SourceOptions
 __all__ = ["SegmentSplits"]
 
 logger: Final = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class SegmentSplits:
@@ -34,14 +35,15 @@ class SegmentSplits:
         return self._files
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        isolation = self._options.isolation
-        return {
-            each: Bounds(*bounds(self._location, self._files[each], isolation=isolation))
-            for each in partitions
-        }
+        def bounds_of(files: PartitionFiles) -> Bounds:
+            return Bounds(*bounds(self._location, files, isolation=self._options.isolation))
+
+        return {each: self._looked_up(each, bounds_of) for each in partitions}
 
     def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> int | None:
-        return offset_for_time(self._location, self._files[partition], timestamp_ms)
+        return self._looked_up(
+            partition, lambda files: offset_for_time(self._location, files, timestamp_ms)
+        )
 
     def splits(self, ranges: Sequence[OffsetRange]) -> list[Split]:
         """Return splits that hold the ranges, each offset in one of them: minPartitions or more.
@@ -57,17 +59,25 @@ class SegmentSplits:
 
     def _planned(self, wanted: OffsetRange) -> list[Split]:
         partition, start, end = wanted
+        split_bytes = self._options.split_bytes
+        return self._looked_up(
+            partition,
+            lambda files: plan(self._location, files, start, end, split_bytes=split_bytes),
+        )
+
+    def _looked_up(self, partition: TopicPartition, look: Callable[[PartitionFiles], T]) -> T:
+        """Return what a look into a partition's files gives.
+
+        With failOnDataLoss=false it is given again where files have gone since they were listed,
+        as long as the list then differs.
+        """
         while True:
             files = self._files[partition]
-            split_bytes = self._options.split_bytes
             try:
-                return plan(self._location, files, start, end, split_bytes=split_bytes)
+                return look(files)
             except DataLossError as error:
-                if self._options.fail_on_data_loss:
+                listed = self._listed()
+                if self._options.fail_on_data_loss or listed.get(partition, files) == files:
                     raise
-                self._files = self._listed()
-                if self._files.get(partition) == files:
-                    raise  # it is listed, and it cannot be opened
                 logger.warning("left out, for failOnDataLoss=false: %s", error)
-                if partition not in self._files:
-                    return []
+                self._files = listed
