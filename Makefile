@@ -36,7 +36,7 @@ serve: $(COMPILED) ## run the daemon with its defaults; data in ./tidelog-data
 test: $(COMPILED) ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-core: $(COMPILED) ## run all tests but those with Spark: no Java is started, half the time
+test-core: $(COMPILED) ## run all tests but those with Spark: no Java is started
 	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/spark
 
 CRASH_SCALE ?= 10

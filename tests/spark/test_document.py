@@ -1,12 +1,8 @@
-"""docs/spark.md against the code: its options, settings, columns, jobs, and lines to run."""
+"""docs/spark.md against the code: its options, settings, columns and jobs."""
 
 import re
 from pathlib import Path
 
-import duckdb
-import polars
-
-from tests.support.spark_logs import some_records, write_partition
 from tidelog.cli.app import COMMANDS
 from tidelog.segments.batch_rows import BATCH_ROWS
 from tidelog.spark.options import BATCHES_OPTIONS, BROKER_OPTIONS, SEGMENTS_OPTIONS
@@ -62,20 +58,3 @@ def test_given_the_jobs_when_documented_then_all_are_there():
     jobs = {name.removeprefix("spark ") for name in COMMANDS if name.startswith("spark ")}
 
     assert first_cells(section("## Jobs")) == jobs
-
-
-def test_given_the_lines_for_other_libraries_when_run_then_they_read_the_records(
-    tmp_path, monkeypatch
-):
-    write_partition(tmp_path / "tidelog-data", "logs", 0, some_records(5))
-    monkeypatch.chdir(tmp_path)
-    (source,) = re.findall(r"```python\n(.*?)```", section("## Without Spark"), re.DOTALL)
-    names = {"polars": polars, "duckdb": duckdb}
-
-    setup, pandas, frame, query = (line for line in source.splitlines()[2:])
-    exec(source.splitlines()[0], names)
-    exec(setup, names)
-
-    assert pandas.startswith("logs.to_pandas()")  # pandas itself is not among our dependencies
-    assert eval(frame, names).height == 5
-    assert eval(query, names).fetchall() == [(5,)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -36,58 +36,72 @@ def _checked_time(text: str | None) -> str | None:
     return text
 
 
+PathArgument: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DIR]",
+        help="A data directory, or its URL in an object store; the broker may be running.",
+        show_default=False,
+    ),
+]
+
+LiveOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Instead: the Kafka listener of a running broker. Needs no Spark.",
+        show_default=False,
+    ),
+]
+
+GroupsOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="GROUP", help="Only this group; may be given again.")
+]
+
+TopicsOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="TOPIC", help="Only this topic; may be given again.")
+]
+
+EveryOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Show the past, too, at intervals such as 30s, 10m, 1h or 1d.",
+        callback=_checked_interval,
+    ),
+]
+
+SinceOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="With --every: as far back as this ISO 8601 time.",
+        callback=_checked_time,
+    ),
+]
+
+ParquetOption: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Write the table as a Parquet file, too.")
+]
+
+MaxLagOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=0, metavar="N", help="Exit code 1 if a group is further behind now than this."
+    ),
+]
+
+
 def lag(
-    path: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[DIR]",
-            help="A data directory, or its URL in an object store; the broker may be running.",
-            show_default=False,
-        ),
-    ] = None,
+    path: PathArgument = None,
     *,
-    broker: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Instead: the Kafka listener of a running broker. Needs no Spark.",
-            show_default=False,
-        ),
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(metavar="GROUP", help="Only this group; may be given again."),
-    ] = None,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TOPIC", help="Only this topic; may be given again."),
-    ] = None,
-    every: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Show the past, too, at intervals such as 30s, 10m, 1h or 1d.",
-            callback=_checked_interval,
-        ),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="With --every: as far back as this ISO 8601 time.",
-            callback=_checked_time,
-        ),
-    ] = None,
-    parquet: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Write the table as a Parquet file, too."),
-    ] = None,
-    max_lag: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Exit code 1 if a group is further behind now than this."
-        ),
-    ] = None,
+    broker: LiveOption = None,
+    group: GroupsOption = None,
+    topic: TopicsOption = None,
+    every: EveryOption = None,
+    since: SinceOption = None,
+    parquet: ParquetOption = None,
+    max_lag: MaxLagOption = None,
     master: MasterOption = None,
     conf: ConfOption = None,
     as_json: JsonOption = False,
