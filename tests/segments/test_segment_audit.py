@@ -14,9 +14,15 @@ from broker.offline import verify_directory
 from protocol.compression import Codec
 from protocol.record_batch_builder import build_batch
 from protocol.stored import transaction_index
-from protocol.stored.index_entries import OffsetIndexEntry, encode_offset_index
+from protocol.stored.index_entries import (
+    OffsetIndexEntry,
+    TimeIndexEntry,
+    encode_offset_index,
+    encode_time_index,
+)
 from protocol.stored.transaction_index import AbortedTransaction
 from tests.support.damaged_kafka_logs import DATA, laid_out
+from tests.support.spark_logs import write_checkpoint
 from tidelog.segments.audit_plan import lost_logs, plan_audit
 from tidelog.segments.fault import FAULTS_MAX, Fault, FaultKind, Severity
 from tidelog.segments.location import locate
@@ -201,6 +207,29 @@ def test_given_a_gap_when_nothing_was_compacted_then_it_is_an_error(tmp_path):
     assert (fault.severity, fault.offsets) == (Severity.ERROR, "1")
 
 
+def test_given_a_log_that_begins_later_when_audited_then_nothing_is_missing_before(tmp_path):
+    batches(tmp_path / "t-0", 5, 6)
+    write_checkpoint(tmp_path, "log-start-offset-checkpoint", {("t", 0): 4})
+
+    (fault,) = audited(tmp_path)
+
+    assert (fault.kind, fault.offsets) == (FaultKind.GAP, "4")
+
+
+def test_given_neighbours_with_headers_that_cannot_be_when_audited_then_they_are_one_stretch(
+    tmp_path,
+):
+    log = batches(tmp_path / "t-0", 0, 1, 2, 3)
+    data = bytearray(log.read_bytes())
+    for number in (1, 2):
+        data[number * ONE + 57] = 0xFF
+    log.write_bytes(data)
+
+    (fault,) = audited(tmp_path)
+
+    assert (fault.position, fault.size_bytes, fault.offsets) == (ONE, 2 * ONE, "1-2")
+
+
 def test_given_many_faults_of_a_kind_when_audited_then_those_beyond_a_limit_are_counted(tmp_path):
     batches(tmp_path / "t-0", *range(0, 2 * FAULTS_MAX + 20, 2))
 
@@ -241,6 +270,24 @@ def test_given_indexes_past_the_log_when_audited_then_each_entry_is_named(tmp_pa
         ("index", 8, "9"),
         ("txnindex", 34, "1-8"),
     ]
+
+
+def test_given_a_time_index_with_too_small_a_time_when_audited_then_that_entry_is_named(tmp_path):
+    log = batches(tmp_path / "t-0")
+    times = [100, 300, 200, 250]
+    log.write_bytes(
+        b"".join(build_batch([(n, t, b"k", b"v")], base_offset=n) for n, t in enumerate(times))
+    )
+    entries = [(100, 0), (250, 1), (300, 2), (400, 4)]
+    log.with_suffix(".timeindex").write_bytes(
+        encode_time_index([TimeIndexEntry(*entry) for entry in entries], 0)
+    )
+
+    found = audited(tmp_path)
+
+    assert [(each.position, each.offsets) for each in found] == [(12, "1"), (36, "4")]
+    assert "is below timestamp 300, which is in the log" in found[0].text
+    assert "is past the log's last offset 3" in found[1].text
 
 
 def test_given_a_segment_that_retention_took_when_audited_then_that_is_a_note(tmp_path):
