@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from protocol.record_batch import parse_header
 from protocol.record_batch_builder import build_batch
+from tidelog.segments import batch_table, kernel_numba, kernel_numpy
 from tidelog.segments.batch_table import walk
+
+
+@pytest.fixture(params=[kernel_numba, kernel_numpy], autouse=True)
+def any_kernel(request, monkeypatch):
+    monkeypatch.setattr(batch_table, "COMPILED_BYTES_MIN", 0)
+    monkeypatch.setattr(batch_table, "chosen_kernel", lambda: request.param)
 
 
 def three() -> list[bytes]:

@@ -166,6 +166,19 @@ def test_given_a_right_crc_over_wrong_records_when_read_then_that_batch_is_the_w
     assert offsets == [n for n in range(END) if not 12 <= n < 16]
 
 
+def test_given_a_torn_batch_in_a_sealed_segment_when_read_then_it_is_damage_up_to_the_next(
+    tmp_path,
+):
+    batches = log_of()
+    write_partition(tmp_path / "logs-0", [batches[:3], batches[3:]])
+    path = tmp_path / "logs-0" / f"{0:020}.log"
+    path.write_bytes(path.read_bytes()[:-1])
+
+    with pytest.raises(DamagedError, match=r"offsets 8 to 11\): it is cut"):
+        read_table(tmp_path)
+    assert read_table(tmp_path, on_corrupt="skip").num_rows == END - COUNT
+
+
 def test_given_a_wound_outside_of_what_is_asked_for_when_read_then_it_is_no_error(tmp_path):
     batches = log_of()
     batches[3] = batches[3][:-1] + b"\xff"

@@ -80,6 +80,9 @@ def scan(
 ) -> Iterator[Section]:
     """Yield what is in a file from the window's position on.
 
+    A batch is wrong if its CRC is, or if its offsets do not fit those before and behind it: offsets
+    are outside of the CRC.
+
     Args:
         end_position: What begins at or behind it is left out.
         first_offset: Nothing has a smaller one.
@@ -198,11 +201,7 @@ class _LogScan:
     def _more(self) -> bool:
         """Have more of the file; return whether there is any, or nothing is left to read."""
         window = self.window
-        if not len(window.data) and window.position >= self.end_position:
-            return True
-        if window.fill():
-            return True
-        if not len(window.data):
+        if window.fill() or not len(window.data):
             return True
         needed = HEADER_BYTES
         if len(window.data) >= HEADER_BYTES:
