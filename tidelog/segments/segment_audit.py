@@ -13,6 +13,7 @@ from pyarrow.fs import FileType
 from protocol.compression import Codec
 from protocol.errors import TidelogError
 from protocol.legacy_message_set import iterate_entry_records
+from protocol.limits import INT64_MAX
 from tidelog.segments.audit_task import AuditTask, SegmentAudit
 from tidelog.segments.fault import FaultKind, Faults, Severity
 from tidelog.segments.index_audit import (
@@ -121,18 +122,27 @@ class _SegmentCheck:
     def damage(self, piece: Damage) -> None:
         """Take note of bytes that are no sound batch."""
         self._offsets.damage(piece)
+        self._unread(piece.position, piece.position + piece.size_bytes)
+
+    def _unread(self, position: int, end_position: int) -> None:
+        """Let indexes say of these bytes what they like."""
         if self._index is not None:
-            self._index.damage(piece.position, piece.position + piece.size_bytes)
+            self._index.damage(position, end_position)
         if self._time_index is not None:
             self._time_index.damage()
 
     def finish(self) -> SegmentAudit:
         """Report what is known at the end only; return what was found."""
-        task = self._task
-        self._offsets.finish(is_growing=_size(self._location, task.path) > task.size_bytes)
+        task, size_bytes = self._task, self._task.size_bytes
+        grown_to = _size(self._location, task.path)
+        is_growing = task.next_base_offset is None and grown_to > size_bytes
+        self._offsets.finish(is_growing=is_growing)
         last_offset = self._offsets.last_offset
+        if is_growing:  # the indexes were read later than the log was listed
+            self._unread(size_bytes, grown_to)
+            size_bytes, last_offset = grown_to, INT64_MAX
         if self._index is not None:
-            self._index.finish(task.size_bytes, last_offset)
+            self._index.finish(size_bytes, last_offset)
         if self._time_index is not None:
             if not self._offsets.is_in_order:
                 self._time_index.damage()
@@ -152,10 +162,11 @@ class _SegmentCheck:
                 with self._location.filesystem.open_input_stream(path) as file:
                     data: bytes = file.read()
             except FileNotFoundError:
-                pass
-            else:
-                self._others.append(Faults(path))
-                return data
+                text = f"{path.rpartition('/')[2]} was deleted after it was listed"
+                self._faults.add(FaultKind.MISSING, Severity.NOTE, text)
+                return None
+            self._others.append(Faults(path))
+            return data
         name = f"{self._task.base_offset:020}{suffix}"
         self._faults.add(FaultKind.MISSING, Severity.WARNING, f"{name} is missing")
         return None
