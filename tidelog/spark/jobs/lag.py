@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -165,9 +164,7 @@ def _stored(
     options: LagOptions, job: Job, now_ms: int
 ) -> tuple[list[Commit], Mapping[TopicPartition, PartitionEnds]]:
     assert options.path is not None
-    splits, partitions = partial(job.progress, "splits"), partial(job.progress, "partitions")
-    found = stored_commits(job.session, options.path, options.every_ms, splits)
-    commits = list(_wanted(found, options))
+    commits = list(_wanted(stored_commits(job, options.path, options.every_ms), options))
     times: dict[TopicPartition, Sequence[int]] = dict.fromkeys(_partitions(commits), ())
     row_count = 0
     for key, of_one in groupby(commits, key=lambda commit: commit[:3]):
@@ -180,7 +177,7 @@ def _stored(
             f"that would be {row_count:,} rows, and at most {ROWS_MAX:,} can be: take a longer "
             "interval, a later beginning, or fewer groups and topics"
         )
-    return commits, stored_ends(job.session, options.path, times, partitions)
+    return commits, stored_ends(job, options.path, times)
 
 
 def _wanted(commits: Iterable[Commit], options: LagOptions) -> Iterator[Commit]:

@@ -6,7 +6,7 @@ cleaning only the last one is left, so the past is as fine as the cleaner has le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ from tidelog.segments.plan import Split, bounds, offset_for_time, plan
 from tidelog.segments.read_options import ReadOptions
 from tidelog.segments.reader import read_split
 from tidelog.spark.jobs.commit import Commit, PartitionEnds
+from tidelog.spark.jobs.job import Job
 from tidelog.spark.tasks import run_tasks
 
 __all__ = ["stored_commits", "stored_ends"]
@@ -29,10 +30,8 @@ READ: Final = ReadOptions(columns=("key", "value", "timestamp"), isolation="read
 LOOKUPS_PER_TASK: Final = 256
 """Each costs about a millisecond."""
 
-OnDone = Callable[[int, int], object]
 
-
-def stored_commits(spark: Any, path: str, every_ms: int | None, on_done: OnDone) -> list[Commit]:
+def stored_commits(job: Job, path: str, every_ms: int | None) -> list[Commit]:
     """Return the last commit of each group and partition in each interval, in order of time.
 
     Args:
@@ -51,14 +50,15 @@ def stored_commits(spark: Any, path: str, every_ms: int | None, on_done: OnDone)
         for split in plan(location, files, *bounds(location, files, isolation="read_committed"))
     ]
     # A group's commits are in one partition, whose splits are in the order of their offsets.
+    work = partial(_commits, path, every_ms)
     last: dict[tuple[str, str, int, int], Commit] = {}
-    for found in run_tasks(spark, partial(_commits, path, every_ms), splits, on_done):
+    for found in run_tasks(job.session, work, splits, partial(job.progress, "splits")):
         last |= {commit[:4]: commit for commit in found}
     return sorted(last.values(), key=lambda commit: commit[:4])
 
 
 def stored_ends(
-    spark: Any, path: str, times: Mapping[TopicPartition, Sequence[int]], on_done: OnDone
+    job: Job, path: str, times: Mapping[TopicPartition, Sequence[int]]
 ) -> dict[TopicPartition, PartitionEnds]:
     """Return where partitions end today and ended at some times (ms); only those that are there.
 
@@ -70,7 +70,8 @@ def stored_ends(
         for files in list_partitions(location, {key.topic for key in times})
         if (key := TopicPartition(files.topic, files.partition)) in times
     ]
-    found = run_tasks(spark, partial(_ends, path), _tasks(asked), on_done)
+    done = partial(job.progress, "tasks")
+    found = run_tasks(job.session, partial(_ends, path), _tasks(asked), done)
     return {key: ends for of_task in found for key, ends in of_task}
 
 
