@@ -7,13 +7,7 @@ import re
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.native import requests, responses
-from protocol.native.request_types import RequestType
-from protocol.record import Record
-from protocol.record_batch_builder import build_batch
 from tests.support.running_broker import BrokerProcess
-from tests.support.scripted_clients import fetched
 from tests.support.scripted_server import ScriptedServer
 from tests.support.spark_broker import planned, read, reader, stream, with_topic
 from tests.support.spark_logs import EPOCH_MS, some_records
@@ -163,45 +157,34 @@ def test_given_new_topics_and_partitions_when_a_stream_is_asked_then_it_goes_to_
     made.stop()
 
 
-def damaged_server() -> ScriptedServer:
-    """A broker with records 0 to 9 of which 3 to 5 are of a damaged batch."""
-    batches = {
-        offset: build_batch([Record(offset, 5, None, b"%d" % offset)], base_offset=offset)
-        for offset in range(10)
-    }
-
-    def answer(number: int, frame: bytes) -> bytes:
-        kind = int.from_bytes(frame[:2], "big")
-        if kind == RequestType.TOPICS:
-            return responses.encode_topics_response(0, [(b"logs", 0, [(0, 0, 0, 10, 99)])])
-        if kind == RequestType.OFFSETS:
-            return responses.encode_offsets_response(0, [10])
-        offset = requests.decode_fetch(frame)[2]
-        if 3 <= offset < 6:
-            return fetched(b"", ErrorCode.CORRUPT_MESSAGE)
-        return fetched(batches[offset])
-
-    return ScriptedServer(answer)
-
-
-def test_given_damage_when_read_then_it_fails_or_is_left_out_or_is_a_row():
-    with damaged_server() as server:
+def test_given_damage_on_the_brokers_disk_when_read_then_it_fails_or_is_left_out_or_is_a_row(
+    tmp_path,
+):
+    with BrokerProcess(tmp_path) as broker:
+        with_topic(broker.address, "logs", RECORDS[:40])  # batches of 10
+        broker.stop()
+        (log,) = broker.data_directory.glob("logs-0/*.log")
+        data = bytearray(log.read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        log.write_bytes(data)
+        broker.start()
 
         def rows(on_corrupt: str, *columns: str) -> list[dict]:
-            made = reader(server.address, columns, subscribe="logs", onCorrupt=on_corrupt)
-            return read(made)
+            return read(reader(broker.address, columns, subscribe="logs", onCorrupt=on_corrupt))
 
-        with pytest.raises(SegmentError, match=r"logs-0 of .* is damaged from offset 3 on"):
+        with pytest.raises(SegmentError, match=r"logs-0 of .* is damaged from offset 20 on"):
             rows("fail", "offset")
         skipped = rows("skip", "offset")
         tagged = rows("tag", "corrupt", "offset", "key")
 
-    assert [row["offset"] for row in skipped] == [0, 1, 2, 6, 7, 8, 9]
-    assert [row["offset"] for row in tagged] == [0, 1, 2, 3, 6, 7, 8, 9]
-    assert tagged[3] == {
-        "corrupt": "offsets 3 to 5 of logs-0 are damaged", "offset": 3, "key": None,
-    }  # fmt: skip
-    assert {row["corrupt"] for row in tagged if row["offset"] != 3} == {None}
+    assert [row["offset"] for row in skipped] == [*range(20), *range(30, 40)]
+    assert [row["offset"] for row in tagged] == [*range(21), *range(30, 40)]
+    assert tagged[20] == {
+        "corrupt": "offsets 20 to 29 of logs-0 are damaged",
+        "offset": 20,
+        "key": None,
+    }
+    assert {row["corrupt"] for row in tagged if row["offset"] != 20} == {None}
 
 
 def test_given_no_broker_when_read_then_the_error_says_where_and_for_how_long(monkeypatch):
