@@ -100,7 +100,9 @@ class _Reading:
         except TidelogError:
             self.found.damaged_bytes += len(old)
             return
-        self.batches(data, walk(data).table)
+        walked = walk(data)
+        self.found.damaged_bytes += len(data) - walked.end_position
+        self.batches(data, walked.table)
 
     def batches(self, data: memoryview, table: BatchTable) -> None:
         """Take note of sound batches."""

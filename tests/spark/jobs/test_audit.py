@@ -11,7 +11,7 @@ from tests.support.command_line import call
 from tests.support.damaged_kafka_logs import DATA, laid_out
 from tests.support.spark_logs import some_records, write_partition
 from tidelog.segments.audit_plan import plan_audit
-from tidelog.segments.errors import OptionError
+from tidelog.segments.errors import OptionError, SegmentError
 from tidelog.segments.fault import Severity
 from tidelog.segments.location import locate
 from tidelog.spark.jobs.audit import AuditOptions, Piece, check, run
@@ -79,6 +79,11 @@ def test_given_a_file_that_cannot_be_read_when_checked_then_that_is_a_fault(soun
 def test_given_nothing_to_audit_when_asked_then_that_is_said():
     with pytest.raises(OptionError, match="name a directory"):
         AuditOptions(paths=())
+
+
+def test_given_a_topic_that_is_not_there_when_audited_then_that_is_not_called_clean(sound):
+    with pytest.raises(SegmentError, match=f"{sound} has no topic typo"):
+        audited(None, sound, topics=("t", "typo"))
 
 
 def test_given_the_command_when_clean_damaged_or_missing_then_exit_codes_0_1_and_2(

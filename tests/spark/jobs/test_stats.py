@@ -11,7 +11,7 @@ import pytest
 from protocol.compression import Codec
 from tests.support.command_line import call
 from tests.support.spark_logs import EPOCH_MS, some_records, write_checkpoint, write_partition
-from tidelog.segments.errors import OptionError
+from tidelog.segments.errors import OptionError, SegmentError
 from tidelog.spark.jobs.job import Job
 from tidelog.spark.jobs.stats import StatsOptions, run
 
@@ -110,6 +110,11 @@ def test_given_the_command_when_run_then_a_row_a_partition_and_a_sentence(spark,
     assert "530 records in 3 partitions" in done.errors
     assert (done.code, dry.code, missing.code) == (0, 0, 1)
     assert "7 segments" in dry.errors
+
+
+def test_given_a_topic_that_is_not_there_when_looked_at_then_that_is_said(data):
+    with pytest.raises(SegmentError, match="has no topic typo"):
+        stats_of(None, data, topics=("t", "typo"))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import msgspec
 
 from tidelog.segments.audit_plan import AuditPlan, lost_logs, plan_audit
 from tidelog.segments.audit_task import AuditTask, SegmentAudit
-from tidelog.segments.errors import OptionError
+from tidelog.segments.errors import OptionError, SegmentError
 from tidelog.segments.fault import Fault, FaultKind, Severity
 from tidelog.segments.location import Location, locate
 from tidelog.segments.segment_audit import audit_segment
@@ -107,7 +107,7 @@ def run(options: AuditOptions, job: Job) -> AuditResult:
     """Check what the options name.
 
     Raises:
-        SegmentError: a path is not there, or holds no log.
+        SegmentError: a path is not there, or holds no log; a topic is under none of them.
     """
     topics = options.topics or None
     plans = [plan_audit(locate(path), topics) for path in options.paths]
@@ -116,7 +116,7 @@ def run(options: AuditOptions, job: Job) -> AuditResult:
         for number, plan in enumerate(plans)
         for task in plan.tasks
     ]
-    job.progress("segments planned", len(pieces), len(pieces))
+    _check_topics(options, pieces)
     result = AuditResult(is_dry_run=job.is_dry_run, shows_notes=options.shows_notes)
     if job.is_dry_run:
         result.segments = len(pieces)
@@ -129,6 +129,13 @@ def run(options: AuditOptions, job: Job) -> AuditResult:
     job.metric("faults", sum(result.counts.values()), "Faults found, notes too.")
     job.metric("bytes", result.size_bytes, "Bytes of logs checked.")
     return result
+
+
+def _check_topics(options: AuditOptions, pieces: Sequence[Piece]) -> None:
+    missing = set(options.topics) - {piece.task.topic for piece in pieces}
+    if missing:
+        paths = ", ".join(options.paths)
+        raise SegmentError(f"{paths} has no topic {', '.join(sorted(missing))}")
 
 
 def _size_of(piece: Piece) -> int:

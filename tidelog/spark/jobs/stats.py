@@ -19,7 +19,7 @@ import msgspec
 
 from protocol.identifiers import TopicPartition
 from protocol.limits import INT64_MAX
-from tidelog.segments.errors import OptionError
+from tidelog.segments.errors import OptionError, SegmentError
 from tidelog.segments.location import Location, locate
 from tidelog.segments.log_files import list_partitions
 from tidelog.segments.log_statistics import LogStatistics, StatisticsAim
@@ -76,10 +76,13 @@ def run(options: StatsOptions, job: Job, *, clock: Callable[[], float] = time.ti
         clock: Seconds since the epoch; stands in the report.
 
     Raises:
-        SegmentError: the path is not there, or holds no log.
+        SegmentError: the path is not there, or holds no log; or none of a topic.
     """
     location = locate(options.path)
     pieces = [_Piece(location, task) for task in _tasks(location, options.topics)]
+    missing = set(options.topics) - {piece.task.topic for piece in pieces}
+    if missing:
+        raise SegmentError(f"{options.path} has no topic {', '.join(sorted(missing))}")
     result = StatsResult(
         segments=len(pieces), size_bytes=sum(map(_size_of, pieces)), is_dry_run=job.is_dry_run
     )
