@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
+from pyarrow._fs import _MockFileSystem
+from pyarrow.fs import FileSelector
 
 from broker.stopped.verification import verify_directory
 from broker.storage.os_disk import OsDisk
@@ -26,7 +28,7 @@ from tests.support.keyed_logs import STEPS, all_batches, written
 from tests.support.stored_partition import write_segment
 from tidelog.segments.compaction import CompactionRules, compact_partition
 from tidelog.segments.errors import DamagedError
-from tidelog.segments.location import locate
+from tidelog.segments.location import Location, locate
 from tidelog.segments.log_files import list_partitions
 from tidelog.segments.reader import read_table
 
@@ -256,3 +258,21 @@ def test_given_damage_when_compacted_then_it_is_refused_with_its_place(tmp_path)
 
     with pytest.raises(DamagedError, match=r"is damaged at byte \d+ \(offsets 1 to 1\)"):
         compact(tmp_path / "tide-0")
+
+
+def test_given_another_file_system_when_compacted_into_it_then_the_files_are_the_same(tmp_path):
+    directory = tmp_path / "tide-0"
+    write_segment(directory, [keyed(0, (b"a", b"1"), (b"a", b"2")), keyed(2, (b"b", b"3"))])
+    _, out = compact(directory)
+    elsewhere = Location(_MockFileSystem(), "out")
+    elsewhere.filesystem.create_dir("out")
+    (files,) = list_partitions(locate(directory))
+    rules = CompactionRules(now_ms=NOW_MS, delete_retention_ms=RETENTION_MS)
+
+    compact_partition(locate(directory), files, elsewhere, rules)
+
+    found = {
+        info.base_name: elsewhere.filesystem.open_input_stream(info.path).read()
+        for info in elsewhere.filesystem.get_file_info(FileSelector("out"))
+    }
+    assert found == {path.name: path.read_bytes() for path in out.iterdir()}
