@@ -32,7 +32,8 @@ from tidelog.segments.plan import Split
 
 __all__ = ["BATCH_ROWS", "batch_rows"]
 
-CHUNK_BYTES: Final = 4 << 20
+CHUNK_BYTES: Final = 16 << 20
+"""More than a reader of records takes at once: nothing is made of them that would need memory."""
 ROWS_MIN: Final = 4_096
 """So many batches make a record batch of Arrow, if there are: each of its columns costs a bit."""
 MICROSECONDS: Final = 1_000
