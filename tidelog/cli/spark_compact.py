@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -28,53 +28,66 @@ def _checked_interval(text: str) -> str:
     return text
 
 
+DirectoryArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="DIR",
+        help="A data directory, or its URL in an object store; it is only read, and its broker "
+        "may be running.",
+        show_default=False,
+    ),
+]
+
+OutputOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="DIR",
+        help="Where the compacted partitions go: a data directory to start a broker on.",
+        show_default=False,
+    ),
+]
+
+TopicsOption: TypeAlias = Annotated[
+    list[str],
+    typer.Option(
+        metavar="TOPIC",
+        help="What is compacted; may be given again. Records without a key go.",
+        show_default=False,
+    ),
+]
+
+DeleteRetentionOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME",
+        help="How long tombstones stay from now on, such as 1d: Kafka's delete.retention.ms.",
+        callback=_checked_interval,
+    ),
+]
+
+SegmentBytesOption: TypeAlias = Annotated[
+    int, typer.Option(min=1024, metavar="BYTES", help="Begin a new segment before this.")
+]
+
+MemoryOption: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        metavar="MIB",
+        help="What the table of keys of one partition may take. With more keys they are read "
+        "several times.",
+    ),
+]
+
+
 def compact(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="DIR",
-            help="A data directory, or its URL in an object store; it is only read, and its "
-            "broker may be running.",
-            show_default=False,
-        ),
-    ],
+    path: DirectoryArgument,
     *,
-    output: Annotated[
-        str,
-        typer.Option(
-            metavar="DIR",
-            help="Where the compacted partitions go: a data directory to start a broker on.",
-            show_default=False,
-        ),
-    ],
-    topic: Annotated[
-        list[str],
-        typer.Option(
-            metavar="TOPIC",
-            help="What is compacted; may be given again. Records without a key go.",
-            show_default=False,
-        ),
-    ],
-    delete_retention: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="How long tombstones stay from now on, such as 1d: Kafka's delete.retention.ms.",
-            callback=_checked_interval,
-        ),
-    ] = "1d",
-    segment_bytes: Annotated[
-        int, typer.Option(min=1024, metavar="BYTES", help="Begin a new segment before this.")
-    ] = 128 * MIB,
-    memory: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="MIB",
-            help="What the table of keys of one partition may take. With more keys they are read "
-            "several times.",
-        ),
-    ] = 1024,
+    output: OutputOption,
+    topic: TopicsOption,
+    delete_retention: DeleteRetentionOption = "1d",
+    segment_bytes: SegmentBytesOption = 128 * MIB,
+    memory: MemoryOption = 1024,
     master: MasterOption = None,
     conf: ConfOption = None,
     as_json: JsonOption = False,

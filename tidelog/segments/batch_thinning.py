@@ -233,6 +233,7 @@ class BatchThinning:
         records = choice.keep & rows[run.spans.batch]
         starts, ends = run.record_start[records], run.spans.end[records]
         if choice.needs_horizon[chosen[0]]:
+            # With LogAppendTime the records' own times, which nobody is told, become the batch's.
             deltas = run.spans.timestamp[records] - self._horizon
             data, ends = moved(run.buffer, starts, ends, deltas)
         else:

@@ -84,22 +84,7 @@ def compact_partition(
         _keys(location, files, facts, thin), facts.records, memory_bytes_max=rules.memory_bytes
     )
     thinning = BatchThinning(latest, facts, thin)
-    base_offset = files.segments[0].base_offset if files.segments else end_offset
-    written = SegmentOutput(output, base_offset, segment_bytes=rules.segment_bytes)
-    try:
-        for run in decoded_runs(location, files, end_offset):
-            for batch in thinning.kept(run):
-                written.append(
-                    batch.data,
-                    base_offset=batch.base_offset,
-                    last_offset=batch.last_offset,
-                    max_timestamp=batch.max_timestamp,
-                    aborted=batch.aborted,
-                )
-        written.finish()
-    except BaseException:
-        written.abandon()
-        raise
+    written = _write(location, files, end_offset, thinning, output, rules.segment_bytes)
     counts = thinning.counts
     return CompactedPartition(
         topic=files.topic,
@@ -116,6 +101,34 @@ def compact_partition(
         bytes_written=written.size_bytes,
         segments=written.segments,
     )
+
+
+def _write(
+    location: Location,
+    files: PartitionFiles,
+    end_offset: int,
+    thinning: BatchThinning,
+    output: Location,
+    segment_bytes: int,
+) -> SegmentOutput:
+    """Write what stays of all batches; return the output, which is finished."""
+    base_offset = files.segments[0].base_offset if files.segments else end_offset
+    written = SegmentOutput(output, base_offset, segment_bytes=segment_bytes)
+    try:
+        for run in decoded_runs(location, files, end_offset):
+            for batch in thinning.kept(run):
+                written.append(
+                    batch.data,
+                    base_offset=batch.base_offset,
+                    last_offset=batch.last_offset,
+                    max_timestamp=batch.max_timestamp,
+                    aborted=batch.aborted,
+                )
+        written.finish()
+    except BaseException:
+        written.abandon()
+        raise
+    return written
 
 
 def _readable(files: PartitionFiles, start_offset: int) -> PartitionFiles:

@@ -88,36 +88,46 @@ def transfer(
     """
     notes = TransferNotes(client, id)
     copied: list[Copied] = []
-    while True:
-        last = notes.last()
-        is_new = last is None or last.is_done
-        if last is None or last.is_done:
-            ranges = _new_ranges(last, ends())
-            if job.is_dry_run or not ranges:
-                planned = ranges if job.is_dry_run else None
-                return TransferResult(target=target, copied=tuple(copied), planned=planned)
-            make_topic(client, target, partitions)
-            last = Round(
-                number=0 if last is None else last.number + 1,
-                source=source,
-                target=target,
-                ranges=ranges,
-                bases={
-                    number: client.offsets(target, number, time_ms=LATEST_TIME)[0]
-                    for number in range(partitions)
-                },
-            )
-            if not notes.write(last):
+    is_last = False
+    while not is_last:
+        round_ = notes.last()
+        if round_ is None or round_.is_done:
+            _check_there(client, round_)
+            ranges, is_last = _new_ranges(round_, ends()), True
+            if not ranges or job.is_dry_run:
+                return _unchanged(job, target, ranges, copied)
+            number = 0 if round_ is None else round_.number + 1
+            bases = _ends_of(client, target, partitions)
+            round_ = Round(number=number, source=source, target=target, ranges=ranges, bases=bases)
+            if not notes.write(round_):
+                is_last = False
                 continue
         elif job.is_dry_run:
-            return TransferResult(target=target, planned=last.ranges)
+            return _unchanged(job, target, round_.ranges, copied)
         make_topic(client, target, partitions)  # it may have been deleted since
-        copied += copy(last)
-        _write_done(notes, last)
+        done = copy(round_)
+        copied += done
+        _write_done(notes, round_, {each.partition: each.end_offset for each in done})
         total = sum(each.appended for each in copied)
         job.metric("records_appended", total, "Records that this run has written.")
-        if is_new:
-            return TransferResult(target=target, copied=tuple(copied))
+    return TransferResult(target=target, copied=tuple(copied))
+
+
+def _unchanged(
+    job: Job, target: str, ranges: dict[int, tuple[int, int]], copied: Sequence[Copied]
+) -> TransferResult:
+    """Return the result where nothing more is done, or nothing may be."""
+    planned = ranges if job.is_dry_run else None
+    return TransferResult(target=target, copied=tuple(copied), planned=planned)
+
+
+def _ends_of(client: Client, target: str, partitions: int) -> dict[int, int]:
+    """Return where the target's partitions end; they are made if they are missing."""
+    make_topic(client, target, partitions)
+    return {
+        number: client.offsets(target, number, time_ms=LATEST_TIME)[0]
+        for number in range(partitions)
+    }
 
 
 def _new_ranges(last: Round | None, ends: Ranges) -> dict[int, tuple[int, int]]:
@@ -135,8 +145,22 @@ def _new_ranges(last: Round | None, ends: Ranges) -> dict[int, tuple[int, int]]:
     return found if any(start < end for start, end in found.values()) else {}
 
 
-def _write_done(notes: TransferNotes, round_: Round) -> None:
-    done = msgspec.structs.replace(round_, is_done=True)
+def _check_there(client: Client, last: Round | None) -> None:
+    """Raise JobError if the target does not have any more what was copied to it."""
+    if last is None:
+        return
+    partitions = client.topics(last.target)[0].partitions
+    there = {each.partition: each.high_watermark for each in partitions}
+    for number, end in last.ends.items():
+        if there.get(number, 0) < end:
+            raise JobError(
+                f"{last.target}-{number} ends at offset {there.get(number, 0)}, and had {end} when "
+                "it was filled: it was deleted, or lost; begin anew with another --id"
+            )
+
+
+def _write_done(notes: TransferNotes, round_: Round, ends: dict[int, int]) -> None:
+    done = msgspec.structs.replace(round_, is_done=True, ends=ends)
     while not notes.write(done):
         last = notes.last()
         if last is None or last.number > round_.number or last.is_done:

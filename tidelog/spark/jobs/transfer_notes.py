@@ -39,6 +39,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     bases: dict[int, int]
     """By target partition: the offset of the round's first record."""
     is_done: bool = False
+    ends: dict[int, int] = {}
+    """By target partition: the offset after the round's last record, once it is done."""
 
 
 class TransferNotes:
