@@ -58,6 +58,15 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
         name = f"{self.start_offset:020}-{self.end_offset:020}.parquet"
         return f"{DATA}/partition={self.partition}/{name}"
 
+    def covers(self, path: str) -> bool:
+        """Return whether the file at a path of the lake begins in this one's range."""
+        directory, _, name = path.rpartition("/")
+        start_offset = int(name.partition("-")[0])
+        return (
+            self.path.rpartition("/")[0] == directory
+            and self.start_offset <= start_offset < self.end_offset
+        )
+
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
     """Offsets of a partition of which the lake has no records, and never will."""

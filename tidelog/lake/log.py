@@ -2,8 +2,8 @@
 
     task     writes `_staged/<any>.parquet`, durably; nobody takes that for data
     writer   creates `_log/<next>.json`, only if nobody has         <- the commit
-    writer   deletes what the commit removes, durably
-    writer   moves what it adds from `_staged` to its place under `data`, durably
+    writer   deletes what a merged file stands for, durably; moves it, as any file that the commit
+             adds, from `_staged` to its place under `data`, durably
 
 Nothing comes under `data` that is not committed, so what an aborted run leaves is seen by nobody,
 and who lists `data` finds no record twice and no torn file at any time. A writer that dies behind
@@ -131,15 +131,16 @@ class TopicLog:
     def _publish(self, entry: Entry) -> None:
         """Do what a commit says; what of it is done already is left alone.
 
-        Deletions come first: who lists the directory meanwhile misses records, and that for a
-        moment, but never has one twice.
+        Of each merged file what it stands for is deleted first: who lists the directory meanwhile
+        misses its records, and that for a moment, but never has one twice.
         """
         change, store = entry.change, self.store
         store.sync([entry_path(entry.sequence)])  # another writer may have created it just now
-        for path in change.remove:
-            store.remove(path)
-        store.sync(change.remove)
         for file in sorted(change.add, key=lambda file: (file.partition, file.start_offset)):
+            replaced = [path for path in change.remove if file.covers(path)]
+            for path in replaced:
+                store.remove(path)
+            store.sync(replaced)
             if store.move(file.staged, file.path) or store.size(file.path) is not None:
                 continue
             if self._entry(entry.sequence + 1) is None:  # else a compaction has removed it since
