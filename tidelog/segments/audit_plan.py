@@ -7,6 +7,7 @@ snapshots, metadata. What cannot be read of these is a fault; what is left over 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from pyarrow.fs import FileSelector, FileType
@@ -100,26 +101,27 @@ def plan_audit(location: Location, topics: Iterable[str] | None = None) -> Audit
 
 def lost_logs(plan: AuditPlan, segments: Sequence[SegmentAudit]) -> list[Fault]:
     """Return what is wrong about indexes without a log: in a gap, there was one."""
-    gaps = {
-        (each.topic, each.partition, fault.first_offset, fault.last_offset)
-        for each in segments
-        for fault in each.faults
-        if fault.kind is FaultKind.GAP
-        and fault.first_offset is not None
-        and fault.last_offset is not None
-    }
+    gaps: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for before, after in pairwise(sorted(segments, key=_place)):
+        partition = (before.topic, before.partition)
+        first = before.base_offset if before.last_offset is None else before.last_offset + 1
+        if partition == (after.topic, after.partition) and first < after.base_offset:
+            gaps.setdefault(partition, []).append((first, after.base_offset - 1))
     found: list[Fault] = []
     for orphan in plan.orphans:
         fault = Fault(FaultKind.LEFTOVER, Severity.NOTE, orphan.path, "an index without a log")
-        for topic, partition, first, last in gaps:
-            is_here = (topic, partition) == (orphan.topic, orphan.partition)
-            if is_here and first <= orphan.base_offset <= last:
+        for first, last in gaps.get((orphan.topic, orphan.partition), ()):
+            if first <= orphan.base_offset <= last:
                 text = f"its log is missing, with offsets {first} to {last}"
                 fault = Fault(
                     FaultKind.MISSING, Severity.ERROR, orphan.path, text, None, None, first, last
                 )
         found.append(fault)
     return found
+
+
+def _place(segment: SegmentAudit) -> tuple[str, int, int]:
+    return segment.topic, segment.partition, segment.base_offset
 
 
 class _Durable(NamedTuple):

@@ -38,6 +38,7 @@ class SegmentAudit(msgspec.Struct):
     topic: str
     partition: int
     path: str
+    base_offset: int
     size_bytes: int
     batch_count: int = 0
     """Entries of the old formats count, too."""

@@ -70,8 +70,6 @@ class Damage(NamedTuple):
     first_offset: int | None = None
     """As its header says, where all but the CRC is believable."""
     last_offset: int | None = None
-    is_cut: bool = False
-    """The file ends inside it."""
 
 
 Piece: TypeAlias = Batches | OldEntry | Damage
@@ -159,14 +157,13 @@ def _odd_one(window: LogWindow, position: int, base_offset: int) -> Piece:
     try:
         header = _header(head)
     except BatchTruncatedError:
-        return Damage(position, left, "the file ends inside it", is_cut=True)
+        return Damage(position, left, "the file ends inside it")
     except CorruptMessageError as error:
         return _unreadable(window, Damage(position, left, error.reason), head, base_offset)
     if header.size_bytes > left:
         reason = f"the file ends inside it, {header.size_bytes - left} bytes are missing"
         after = _sound_after(window, position, base_offset)
-        is_cut = after == window.size_bytes
-        return Damage(position, after - position, reason, is_cut=is_cut)
+        return Damage(position, after - position, reason)
     data = window.view(position, header.size_bytes)[: header.size_bytes]
     try:
         if isinstance(header, LegacyEntry):

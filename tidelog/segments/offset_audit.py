@@ -66,7 +66,7 @@ class OffsetAudit:
         before = self._pending[-1] if self._pending else None
         if before is not None and before.first_offset is None and damage.first_offset is None:
             size_bytes = before.size_bytes + damage.size_bytes
-            self._pending[-1] = before._replace(size_bytes=size_bytes, is_cut=damage.is_cut)
+            self._pending[-1] = before._replace(size_bytes=size_bytes)
         else:
             self._pending.append(damage)
 

@@ -43,7 +43,7 @@ def audit_segment(
     Raises:
         OSError: it cannot be read.
     """
-    found = SegmentAudit(task.topic, task.partition, task.path, task.size_bytes)
+    found = SegmentAudit(task.topic, task.partition, task.path, task.base_offset, task.size_bytes)
     faults = Faults(task.path)
     try:
         window = LogWindow(Location(location.filesystem, task.path), task.size_bytes)

@@ -55,7 +55,7 @@ class AuditResult(msgspec.Struct, kw_only=True):
     gap_offsets: int = 0
     """How many offsets are in gaps."""
     counts: dict[str, int] = {}
-    """Faults by severity."""
+    """Faults by severity; of one kind in one file those beyond 20 are one."""
     faults: list[Fault] = []
     """All, notes too, by file and position."""
     is_dry_run: bool = False
@@ -151,7 +151,9 @@ def check(piece: Piece, *, is_deep: bool, gaps_are_faults: bool) -> tuple[int, S
         )
     except OSError as error:
         fault = Fault(FaultKind.MISSING, Severity.ERROR, task.path, f"it cannot be read: {error}")
-        found = SegmentAudit(task.topic, task.partition, task.path, 0, faults=[fault])
+        found = SegmentAudit(
+            task.topic, task.partition, task.path, task.base_offset, 0, faults=[fault]
+        )
     return piece.plan_number, found
 
 
