@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pyspark
+import pytest
+from pyspark.errors import PySparkException
 
 from tidelog.spark import session
 from tidelog.spark.session import SETTINGS
+from tidelog.spark.sources import SOURCES
 
 
 def test_given_a_session_when_made_then_it_has_our_settings_and_the_users(spark):
@@ -22,6 +25,16 @@ def test_given_a_worker_when_it_runs_then_it_has_the_installed_pyspark_and_not_a
         return pyspark.__file__
 
     assert spark.sparkContext.parallelize([0], 1).map(loaded_from).collect() == [pyspark.__file__]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name())
+def test_given_a_session_nobody_prepared_when_read_then_it_finds_the_source_by_its_module(
+    spark, source
+):
+    bare = spark.newSession()
+
+    with pytest.raises(PySparkException, match=r"option (path|broker) is missing"):
+        bare.read.format(source.name()).schema("key binary").load().collect()
 
 
 def test_given_a_session_already_when_asked_for_one_then_it_is_that_with_its_own_settings(spark):
