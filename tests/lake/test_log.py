@@ -43,12 +43,12 @@ def without_fsync(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
-def archive(store: Store, writer: str) -> None:
-    """Archive two partitions up to the last of `ENDS`, going on from what is there."""
+def archive(store: Store, writer: str, ends: tuple[int, ...] = ENDS) -> None:
+    """Archive two partitions up to the last of `ends`, going on from what is there."""
     log = TopicLog(store, TOPIC)
     log.recover()
-    while (start := log.state.ends.get(0, 0)) < ENDS[-1]:
-        end = min(end for end in ENDS if end > start)
+    while (start := log.state.ends.get(0, 0)) < ends[-1]:
+        end = min(end for end in ends if end > start)
         pieces = [
             piece
             for partition in (0, 1)
@@ -107,7 +107,7 @@ def test_given_writers_in_any_order_when_some_die_then_nothing_is_doubled_or_los
         turns = Turns(
             [
                 lambda hook: archive(HookedStore(root, hook), "a"),
-                lambda hook: archive(HookedStore(root, hook), "b"),
+                lambda hook: archive(HookedStore(root, hook), "b", (25, 85, 100)),
                 lambda hook: compact(HookedStore(root, hook), "c"),
             ]
         )
