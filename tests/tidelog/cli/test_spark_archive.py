@@ -1,0 +1,45 @@
+"""`tidelog spark archive`, without Spark: dry runs, and command lines that cannot be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.command_line import call
+from tests.support.spark_logs import some_records, write_partition
+
+
+def test_given_a_directory_when_run_dry_then_it_is_said_what_would_be_done(tmp_path):
+    write_partition(tmp_path / "logs", "web-logs", 0, some_records(20))
+
+    outcome = call(
+        "spark", "archive", str(tmp_path / "logs"), "--to", str(tmp_path / "lake"),
+        "--dry-run", "--json",
+    )  # fmt: skip
+
+    assert outcome.code == 0
+    assert json.loads(outcome.text)["partitions"] == [
+        {
+            "topic": "web-logs", "partition": 0, "start_offset": 0, "end_offset": 20,
+            "files": 1, "records": 0, "size_bytes": 0, "lost_offsets": 0,
+        }
+    ]  # fmt: skip
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a data directory or a broker to archive, or ask for compaction"),
+        (["logs", "--table", "hudi"], "hudi: there are tables of delta and iceberg"),
+        (["logs", "--interval", "soon"], "soon: write a number and s, m, h or d"),
+        (["logs", "--on-corrupt", "tag"], "tag: it may be fail or skip"),
+        (["no-such-directory"], "is not there"),
+    ],
+)
+def test_given_what_cannot_be_when_called_then_one_sentence(tmp_path, arguments, message):
+    outcome = call("spark", "archive", *arguments, "--to", str(tmp_path / "lake"), "--dry-run")
+
+    assert outcome.code != 0
+    assert message in outcome.errors
