@@ -68,9 +68,8 @@ def session(
             ensure_java()
             settings.setdefault("spark.master", "local[*]")
         if settings.get("spark.master", "").startswith("local"):
-            python = os.environ.setdefault(
-                "PYSPARK_PYTHON", sys.executable
-            )  # else PATH's `python3`
+            # Else workers run the `python3` of PATH, which may know nothing of us.
+            python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             if python == sys.executable and not is_submitted:
                 ensure_home()
             settings = {**LOCAL_SETTINGS, **settings}
