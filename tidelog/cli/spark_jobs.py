@@ -43,7 +43,7 @@ def run_job(
     The result is written as a table and a sentence, or with --json as one line of JSON.
 
     Raises:
-        CommandError: Spark failed, or could not start. What the job itself raises goes through.
+        CommandError: Spark failed. What the job itself raises goes through.
     """
     from tidelog.spark.jobs.job import Job
 
