@@ -14,20 +14,13 @@ from tidelog.cli.spark_options import (
     DryRunOption,
     MasterOption,
     MetricsFileOption,
+    checked_interval,
 )
 from tidelog.cli.times import interval_ms
 
 TABLES: Final = ("delta", "iceberg")
 ON_CORRUPT: Final = ("fail", "skip")
 MEBIBYTE: Final = 1 << 20
-
-
-def _checked_interval(text: str | None) -> str | None:
-    try:
-        _ = text and interval_ms(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text}: write a number and s, m, h or d, such as 10m") from None
-    return text
 
 
 def _checked_tables(names: list[str] | None) -> list[str]:
@@ -72,7 +65,7 @@ IntervalOption: TypeAlias = Annotated[
         "--interval",
         metavar="TIME",
         help="Go on for ever, looking for new records so often, such as 30s or 10m.",
-        callback=_checked_interval,
+        callback=checked_interval,
     ),
 ]
 

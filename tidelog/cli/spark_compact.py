@@ -14,18 +14,11 @@ from tidelog.cli.spark_options import (
     DryRunOption,
     MasterOption,
     MetricsFileOption,
+    checked_interval,
 )
 from tidelog.cli.times import interval_ms
 
 MIB = 1 << 20
-
-
-def _checked_interval(text: str) -> str:
-    try:
-        interval_ms(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text}: write a number and s, m, h or d, such as 1d") from None
-    return text
 
 
 DirectoryArgument: TypeAlias = Annotated[
@@ -61,7 +54,7 @@ DeleteRetentionOption: TypeAlias = Annotated[
     typer.Option(
         metavar="TIME",
         help="How long tombstones stay from now on, such as 1d: Kafka's delete.retention.ms.",
-        callback=_checked_interval,
+        callback=checked_interval,
     ),
 ]
 

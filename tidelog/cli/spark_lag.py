@@ -14,27 +14,10 @@ from tidelog.cli.spark_options import (
     DryRunOption,
     MasterOption,
     MetricsFileOption,
+    checked_interval,
+    checked_time,
 )
 from tidelog.cli.times import interval_ms, parse_time, time_ms
-
-
-def _checked_interval(text: str | None) -> str | None:
-    try:
-        _ = text and interval_ms(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text}: write a number and s, m, h or d, such as 10m") from None
-    return text
-
-
-def _checked_time(text: str | None) -> str | None:
-    try:
-        _ = text and parse_time(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text}: write a time such as 2026-11-21T08:00:00+00:00"
-        ) from None
-    return text
-
 
 PathArgument: TypeAlias = Annotated[
     str | None,
@@ -67,7 +50,7 @@ EveryOption: TypeAlias = Annotated[
     typer.Option(
         metavar="TIME",
         help="Show the past, too, at intervals such as 30s, 10m, 1h or 1d.",
-        callback=_checked_interval,
+        callback=checked_interval,
     ),
 ]
 
@@ -76,7 +59,7 @@ SinceOption: TypeAlias = Annotated[
     typer.Option(
         metavar="TIME",
         help="With --every: as far back as this ISO 8601 time.",
-        callback=_checked_time,
+        callback=checked_time,
     ),
 ]
 

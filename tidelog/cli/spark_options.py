@@ -8,13 +8,37 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from tidelog.cli.times import interval_ms, parse_time
+
 __all__ = [
     "CommonOptions",
     "ConfOption",
     "DryRunOption",
     "MasterOption",
     "MetricsFileOption",
+    "checked_interval",
+    "checked_time",
 ]
+
+
+def checked_interval(text: str | None) -> str | None:
+    """Refuse what is no length of time; for an option's callback."""
+    try:
+        _ = text and interval_ms(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text}: write a number and s, m, h or d, such as 10m") from None
+    return text
+
+
+def checked_time(text: str | None) -> str | None:
+    """Refuse what is no point in time; for an option's callback."""
+    try:
+        _ = text and parse_time(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text}: write a time such as 2026-11-21T08:00:00+00:00"
+        ) from None
+    return text
 
 
 def _checked_conf(pairs: list[str] | None) -> list[str]:

@@ -14,27 +14,10 @@ from tidelog.cli.spark_options import (
     DryRunOption,
     MasterOption,
     MetricsFileOption,
+    checked_interval,
+    checked_time,
 )
 from tidelog.cli.times import interval_ms, parse_time, time_ms
-
-
-def _checked_interval(text: str) -> str:
-    try:
-        interval_ms(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text}: write a number and s, m, h or d, such as 10m") from None
-    return text
-
-
-def _checked_time(text: str | None) -> str | None:
-    try:
-        _ = text and parse_time(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text}: write a time such as 2026-11-21T08:00:00+00:00"
-        ) from None
-    return text
-
 
 PathArgument: TypeAlias = Annotated[
     str,
@@ -56,14 +39,14 @@ SinceOption: TypeAlias = Annotated[
     typer.Option(
         metavar="TIME",
         help="Only records of this ISO 8601 time or a later one.",
-        callback=_checked_time,
+        callback=checked_time,
     ),
 ]
 
 UntilOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        metavar="TIME", help="Only records of an earlier time than this.", callback=_checked_time
+        metavar="TIME", help="Only records of an earlier time than this.", callback=checked_time
     ),
 ]
 
@@ -72,7 +55,7 @@ EveryOption: TypeAlias = Annotated[
     typer.Option(
         metavar="TIME",
         help="Interval of the rates over time, such as 30s, 10m, 1h or 1d.",
-        callback=_checked_interval,
+        callback=checked_interval,
     ),
 ]
 
@@ -81,7 +64,7 @@ LateOption: TypeAlias = Annotated[
     typer.Option(
         metavar="TIME",
         help="A record is late if it is older than one before it by more than this.",
-        callback=_checked_interval,
+        callback=checked_interval,
     ),
 ]
 
