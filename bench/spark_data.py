@@ -12,7 +12,7 @@ import pyarrow as pa
 from bench import frames
 from protocol.compression import Codec
 from protocol.stored.file_names import log_file_name
-from tidelog.segments.encode import encode
+from tidelog.segments.encoding.encode import encode
 
 __all__ = ["PARTITIONS", "link_copies", "write_topic"]
 

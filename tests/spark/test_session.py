@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyspark
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.datasource import DataSourceRegistration
 
 from tidelog.spark import session
 from tidelog.spark.session import SETTINGS
-from tidelog.spark.sources import SOURCES
+from tidelog.spark.sources import SOURCES, register
 
 
 def test_given_a_session_when_made_then_it_has_our_settings_and_the_users(spark):
@@ -35,6 +36,17 @@ def test_given_a_session_nobody_prepared_when_read_then_it_finds_the_source_by_i
 
     with pytest.raises(PySparkException, match=r"option (path|broker) is missing"):
         bare.read.format(source.name()).schema("key binary").load().collect()
+
+
+def test_given_sources_that_spark_found_when_registered_then_none_is_put_over_them(
+    spark, monkeypatch
+):
+    put = []
+    monkeypatch.setattr(DataSourceRegistration, "register", lambda _, source: put.append(source))
+
+    register(spark)
+
+    assert not put  # Spark would write a warning of each
 
 
 def test_given_a_session_already_when_asked_for_one_then_it_is_that_with_its_own_settings(spark):

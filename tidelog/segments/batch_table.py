@@ -12,10 +12,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.checksum import crc32c
 from protocol.compression import Codec
 from protocol.identifiers import Buffer
 from protocol.limits import RECORDS_PER_BATCH_MAX
 from protocol.record_batch_header import (
+    ATTRIBUTES_POSITION,
     CODEC_MASK,
     HEADER_BYTES,
     LENGTH_MIN,
@@ -26,7 +28,9 @@ from protocol.record_batch_header import (
 from tidelog.segments.kernel_choice import chosen_kernel
 from tidelog.segments.kernel_numpy import find_batches
 
-__all__ = ["BATCH_DTYPE", "NO_TIMESTAMP_FLAG", "BatchTable", "WalkedBatches", "walk"]
+__all__ = [
+    "BATCH_DTYPE", "NO_TIMESTAMP_FLAG", "BatchTable", "WalkedBatches", "walk", "wrong_crcs",
+]  # fmt: skip
 
 BatchTable = NDArray[Any]
 """Rows of `BATCH_DTYPE`, in the order of the file."""
@@ -136,3 +140,15 @@ def _first_unsound(table: BatchTable) -> int | None:
     unsound[1:] |= table["base_offset"][1:] <= table["last_offset"][:-1]
     found = np.flatnonzero(unsound)
     return int(found[0]) if len(found) else None
+
+
+def wrong_crcs(data: memoryview, table: BatchTable) -> NDArray[Any]:
+    """Return the rows whose CRC is wrong: an array of their numbers, as a rule empty."""
+    starts = table["position"]
+    begins = (starts + ATTRIBUTES_POSITION).tolist()
+    ends = (starts + table["size_bytes"]).tolist()
+    spans = map(slice, begins, ends)  # all in C: a microsecond of Python a batch is a fifth of all
+    found = np.fromiter(
+        map(crc32c, map(data.__getitem__, spans)), dtype=np.uint32, count=len(begins)
+    )
+    return np.flatnonzero(found != table["crc"])

@@ -11,19 +11,17 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from protocol.checksum import crc32c
 from protocol.errors import BatchCorruptError, BatchTruncatedError
 from protocol.legacy_message_set import LegacyEntry, check_entry
 from protocol.limits import DECOMPRESSED_BYTES_MAX, INT64_MAX
 from protocol.record_batch_header import (
-    ATTRIBUTES_POSITION,
     HEADER_BYTES,
     LENGTH_POSITION,
     LOG_OVERHEAD_BYTES,
     MAGIC,
     MAGIC_POSITION,
 )
-from tidelog.segments.batch_table import BatchTable, WalkedBatches, walk
+from tidelog.segments.batch_table import BatchTable, WalkedBatches, walk, wrong_crcs
 from tidelog.segments.file_window import Window
 from tidelog.segments.resync import next_sound
 
@@ -189,14 +187,8 @@ class _LogScan:
             if not len(table) or self.window.position + int(ends[-1]) <= self.end_position:
                 return None
             first = len(table) - 1
-        data = self.window.data
-        starts = table["position"] + ATTRIBUTES_POSITION
-        found = [
-            crc32c(data[start:end])
-            for start, end in zip(starts[first:].tolist(), ends[first:].tolist(), strict=True)
-        ]
-        wrong = np.array(found, dtype=np.uint32) != table["crc"][first:]
-        return first + int(np.argmax(wrong)) if wrong.any() else None
+        wrong = wrong_crcs(self.window.data, table[first:])
+        return first + int(wrong[0]) if len(wrong) else None
 
     def _more(self) -> bool:
         """Have more of the file; return whether there is any, or nothing is left to read."""

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol.checksum import crc32c
 from protocol.errors import BatchTruncatedError, CorruptMessageError, TidelogError
@@ -27,10 +26,10 @@ from protocol.record_batch_header import (
     BatchHeader,
     parse_header,
 )
-from tidelog.segments.batch_table import BATCH_DTYPE, BatchTable, WalkedBatches, walk
+from tidelog.segments.batch_table import BATCH_DTYPE, BatchTable, WalkedBatches, walk, wrong_crcs
 from tidelog.segments.log_window import LogWindow
 
-__all__ = ["Batches", "Damage", "OldEntry", "Piece", "crc_faults", "walk_log"]
+__all__ = ["Batches", "Damage", "OldEntry", "Piece", "walk_log"]
 
 HEAD_BYTES: Final = 64
 """Enough for the header of any entry."""
@@ -102,18 +101,6 @@ def walk_log(window: LogWindow, base_offset: int) -> Iterator[Piece]:
         position = _end(piece)
 
 
-def crc_faults(data: memoryview, table: BatchTable) -> NDArray[Any]:
-    """Return the rows whose CRC is wrong: an array of their numbers, as a rule empty."""
-    starts = table["position"]
-    begins = (starts + ATTRIBUTES_POSITION).tolist()
-    ends = (starts + table["size_bytes"]).tolist()
-    spans = map(slice, begins, ends)  # all in C: a microsecond of Python a batch is a fifth of all
-    found = np.fromiter(
-        map(crc32c, map(data.__getitem__, spans)), dtype=np.uint32, count=len(begins)
-    )
-    return np.flatnonzero(found != table["crc"])
-
-
 def _end(piece: Piece) -> int:
     if isinstance(piece, Damage):
         return piece.position + piece.size_bytes
@@ -134,7 +121,7 @@ def _grown(window: LogWindow, position: int, data: memoryview) -> memoryview:
 def _runs(position: int, data: memoryview, table: BatchTable) -> Iterator[Batches | Damage]:
     """Yield the batches of a table, those with a wrong CRC each by itself."""
     begin = 0
-    for number in crc_faults(data, table).tolist():
+    for number in wrong_crcs(data, table).tolist():
         if number > begin:
             yield Batches(position, data, table[begin:number])
         yield _wrong_crc(position, data, table[number])

@@ -23,7 +23,7 @@ from protocol.compression import Codec
 from protocol.errors import ErrorCode
 from protocol.identifiers import Buffer
 from tidelog.client.calls import check
-from tidelog.segments.encode import encode
+from tidelog.segments.encoding.encode import encode
 from tidelog.spark.broker_link import BrokerLink
 from tidelog.spark.broker_sender import BatchSet, BrokerSender
 from tidelog.spark.errors import SinkError

@@ -28,14 +28,24 @@ SOURCES: Final[tuple[type[DataSource], ...]] = (
 
 
 def register(spark: Any) -> None:
-    """Make all sources known to a session by their names."""
+    """Make all sources known to a session by their names.
+
+    Those that Spark has found itself, by the modules `pyspark_*`, are left: it warns of each that
+    is registered over another, though they are the same.
+    """
     for source in SOURCES:
+        if _is_known(spark, source.name()):
+            continue
         try:
             spark.dataSource.register(source)
         except AnalysisException as error:
             if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
                 raise
-            # Spark found the module `pyspark_*` of that name, which is the same class.
+
+
+def _is_known(spark: Any, name: str) -> bool:
+    java = getattr(spark, "_jsparkSession", None)  # a Spark Connect session has none
+    return java is not None and bool(java.sessionState().dataSourceManager().dataSourceExists(name))
 
 
 if (active := SparkSession.getActiveSession()) is not None:

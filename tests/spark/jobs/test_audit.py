@@ -10,9 +10,9 @@ from protocol.stored.file_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from tests.support.command_line import call
 from tests.support.damaged_kafka_logs import DATA, laid_out
 from tests.support.spark_logs import some_records, write_partition
-from tidelog.segments.audit_plan import plan_audit
+from tidelog.segments.audit.audit_plan import plan_audit
+from tidelog.segments.audit.fault import Severity
 from tidelog.segments.errors import OptionError, SegmentError
-from tidelog.segments.fault import Severity
 from tidelog.segments.location import locate
 from tidelog.spark.jobs.audit import AuditOptions, Piece, check, run
 from tidelog.spark.jobs.job import Job

@@ -9,7 +9,7 @@ from protocol.identifiers import TopicPartition
 from tests.support.lakes import batch_of
 from tests.support.running_broker import BrokerProcess
 from tidelog.client import Client, ConnectionLostError
-from tidelog.segments.encode import encode
+from tidelog.segments.encoding.encode import encode
 from tidelog.spark.jobs.exact_append import ExactAppend
 from tidelog.spark.jobs.job import JobError
 from tidelog.spark.jobs.transfer_notes import Round, TransferNotes, make_topic

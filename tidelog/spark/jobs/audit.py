@@ -1,7 +1,7 @@
 """Audit: every byte of any number of data directories, checked in parallel.
 
 A task takes whole segments with their indexes; only figures and faults leave it. What is checked is
-said in `tidelog.segments.segment_audit`.
+said in `tidelog.segments.audit.segment_audit`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidelog.segments.audit_plan import AuditPlan, lost_logs, plan_audit
-from tidelog.segments.audit_task import AuditTask, SegmentAudit
+from tidelog.segments.audit.audit_plan import AuditPlan, lost_logs, plan_audit
+from tidelog.segments.audit.audit_task import AuditTask, SegmentAudit
+from tidelog.segments.audit.fault import Fault, FaultKind, Severity
+from tidelog.segments.audit.segment_audit import audit_segment
 from tidelog.segments.errors import OptionError, SegmentError
-from tidelog.segments.fault import Fault, FaultKind, Severity
 from tidelog.segments.location import Location, locate
-from tidelog.segments.segment_audit import audit_segment
 from tidelog.spark.jobs.job import Job
 from tidelog.spark.task_groups import run_grouped
 

@@ -32,16 +32,16 @@ from protocol.stored.file_names import (
     RECOVERY_POINT_CHECKPOINT,
     directory_name,
 )
-from tidelog.segments.compaction import (
+from tidelog.segments.compaction.partition_compaction import (
     DAY_MS,
     MEMORY_BYTES,
     CompactedPartition,
     CompactionRules,
     compact_partition,
 )
+from tidelog.segments.compaction.segment_output import SEGMENT_BYTES, write_file
 from tidelog.segments.location import Location, locate
 from tidelog.segments.log_files import PartitionFiles, list_partitions
-from tidelog.segments.segment_output import SEGMENT_BYTES, write_file
 from tidelog.spark.jobs.job import Job, JobError
 from tidelog.spark.tasks import run_tasks
 

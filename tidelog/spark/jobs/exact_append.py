@@ -25,7 +25,7 @@ from protocol.native.request_types import LATEST_TIME
 from tidelog.client import Client, ConnectionLostError, UnexpectedOffsetError
 from tidelog.segments.columns import HEADERS
 from tidelog.segments.decoding import decode_batches
-from tidelog.segments.encode import EncodedBatch, encode
+from tidelog.segments.encoding.encode import EncodedBatch, encode
 from tidelog.segments.read_options import ReadOptions
 from tidelog.spark.jobs.job import JobError
 

@@ -1,7 +1,7 @@
 """Stats: what is in topics, by partition and topic: rates, sizes, keys, codecs, gaps, lateness.
 
 A task reads whole segments and returns sketches of them, which merge; no record leaves it. How
-exact each figure is: `tidelog.segments.sketches`.
+exact each figure is: `tidelog.segments.statistics.sketches`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from protocol.limits import INT64_MAX
 from tidelog.segments.errors import OptionError, SegmentError
 from tidelog.segments.location import Location, locate
 from tidelog.segments.log_files import list_partitions
-from tidelog.segments.log_statistics import LogStatistics, StatisticsAim
-from tidelog.segments.segment_statistics import StatisticsTask, segment_statistics
+from tidelog.segments.statistics.log_statistics import LogStatistics, StatisticsAim
+from tidelog.segments.statistics.segment_statistics import StatisticsTask, segment_statistics
 from tidelog.spark.jobs.job import Job
 from tidelog.spark.jobs.stats_page import page_of
 from tidelog.spark.jobs.stats_result import StatsResult, figures_of

@@ -10,9 +10,9 @@ from datetime import datetime
 from html import escape
 from typing import Final
 
-from tidelog.segments.log_statistics import LogStatistics
-from tidelog.segments.sketches.log_histogram import RELATIVE_ERROR, LogHistogram
-from tidelog.segments.sketches.time_buckets import TimeBuckets
+from tidelog.segments.statistics.log_statistics import LogStatistics
+from tidelog.segments.statistics.sketches.log_histogram import RELATIVE_ERROR, LogHistogram
+from tidelog.segments.statistics.sketches.time_buckets import TimeBuckets
 from tidelog.spark.jobs.stats_result import LogFigures, StatsResult
 from tidelog.spark.jobs.stats_style import STYLE
 from tidelog.spark.jobs.svg_charts import Column, bar_chart, time_chart

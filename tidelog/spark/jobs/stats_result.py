@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tidelog.segments.log_statistics import LogStatistics
-from tidelog.segments.sketches.log_histogram import LogHistogram
+from tidelog.segments.statistics.log_statistics import LogStatistics
+from tidelog.segments.statistics.sketches.log_histogram import LogHistogram
 
 __all__ = ["CodecShare", "KeyCount", "LogFigures", "SizeFigures", "StatsResult", "figures_of"]
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from protocol.identifiers import TopicPartition
 from tidelog.segments.location import Location
-from tidelog.segments.log_statistics import LogStatistics
+from tidelog.segments.statistics.log_statistics import LogStatistics
 from tidelog.spark.jobs.stats_result import LogFigures, SizeFigures, StatsResult
 
 __all__ = ["write_tables"]

@@ -14,17 +14,17 @@ from protocol.compression import Codec
 from protocol.errors import TidelogError
 from protocol.legacy_message_set import iterate_entry_records
 from protocol.limits import INT64_MAX
-from tidelog.segments.audit_task import AuditTask, SegmentAudit
-from tidelog.segments.fault import FaultKind, Faults, Severity
-from tidelog.segments.index_audit import (
+from tidelog.segments.audit.audit_task import AuditTask, SegmentAudit
+from tidelog.segments.audit.fault import FaultKind, Faults, Severity
+from tidelog.segments.audit.index_audit import (
     OffsetIndexAudit,
     TimeIndexAudit,
     audit_transaction_index,
 )
+from tidelog.segments.audit.offset_audit import OffsetAudit
 from tidelog.segments.location import Location
 from tidelog.segments.log_walk import Batches, Damage, OldEntry, walk_log
 from tidelog.segments.log_window import LogWindow
-from tidelog.segments.offset_audit import OffsetAudit
 from tidelog.segments.record_runs import Undecodable, record_runs
 
 __all__ = ["audit_segment"]

@@ -12,15 +12,15 @@ from typing import Final
 import msgspec
 
 from protocol.stored.cleaned_transactions import CleanedTransactions
-from tidelog.segments.batch_thinning import BatchThinning, ThinningRules, dropped_batches
-from tidelog.segments.latest_records import KeySpans, find_latest
+from tidelog.segments.compaction.batch_thinning import BatchThinning, ThinningRules, dropped_batches
+from tidelog.segments.compaction.latest_records import KeySpans, find_latest
+from tidelog.segments.compaction.log_facts import LogFacts, read_facts
+from tidelog.segments.compaction.segment_output import SEGMENT_BYTES, SegmentOutput
+from tidelog.segments.compaction.stored_runs import decoded_runs, stored_runs
 from tidelog.segments.location import Location
-from tidelog.segments.log_facts import LogFacts, read_facts
 from tidelog.segments.log_files import PartitionFiles
 from tidelog.segments.plan import bounds
 from tidelog.segments.record_spans import NULL_END
-from tidelog.segments.segment_output import SEGMENT_BYTES, SegmentOutput
-from tidelog.segments.stored_runs import decoded_runs, stored_runs
 
 __all__ = ["MEMORY_BYTES", "CompactedPartition", "CompactionRules", "compact_partition"]
 

@@ -15,8 +15,8 @@ from protocol.record import Record
 from protocol.record_batch_builder import build_batch
 from tests.support.spark_logs import EPOCH_MS
 from tidelog.segments.location import locate
-from tidelog.segments.log_statistics import LogStatistics, StatisticsAim
-from tidelog.segments.segment_statistics import StatisticsTask, segment_statistics
+from tidelog.segments.statistics.log_statistics import LogStatistics, StatisticsAim
+from tidelog.segments.statistics.segment_statistics import StatisticsTask, segment_statistics
 
 AIM = StatisticsAim(bucket_ms=1_000, late_ms=500)
 

@@ -15,10 +15,10 @@ from protocol.limits import INT32_MAX, INT64_MAX
 from protocol.record_batch import check_batch, iterate_records
 from protocol.record_batch_builder import build_batch
 from protocol.record_batch_header import HEADER_BYTES, TimestampType
-from tidelog.segments import encode as encode_module
-from tidelog.segments import encode_numba, encode_numpy
 from tidelog.segments.columns import HEADERS, TYPES
-from tidelog.segments.encode import EncodedBatch, encode
+from tidelog.segments.encoding import encode as encode_module
+from tidelog.segments.encoding import encode_numba, encode_numpy
+from tidelog.segments.encoding.encode import EncodedBatch, encode
 from tidelog.segments.errors import OptionError
 
 KERNELS = {"numba": encode_numba, "numpy": encode_numpy}

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.segments.sketches.heavy_hitters import HeavyHitters
-from tidelog.segments.sketches.hyperloglog import STANDARD_ERROR, HyperLogLog
-from tidelog.segments.sketches.lateness import HEAD_RECORDS, Lateness
-from tidelog.segments.sketches.log_histogram import RELATIVE_ERROR, LogHistogram
-from tidelog.segments.sketches.span_hash import hash_spans
-from tidelog.segments.sketches.time_buckets import TimeBuckets
+from tidelog.segments.statistics.sketches.heavy_hitters import HeavyHitters
+from tidelog.segments.statistics.sketches.hyperloglog import STANDARD_ERROR, HyperLogLog
+from tidelog.segments.statistics.sketches.lateness import HEAD_RECORDS, Lateness
+from tidelog.segments.statistics.sketches.log_histogram import RELATIVE_ERROR, LogHistogram
+from tidelog.segments.statistics.sketches.span_hash import hash_spans
+from tidelog.segments.statistics.sketches.time_buckets import TimeBuckets
 
 FEW = settings(max_examples=50, deadline=None)
 

@@ -115,7 +115,7 @@ class _CompiledTable:
     _seed = np.uint64(int.from_bytes(os.urandom(8)))  # one for all buckets
 
     def __init__(self, bucket: int, buckets: int, memory_bytes_max: int) -> None:
-        from tidelog.segments import key_table_numba
+        from tidelog.segments.compaction import key_table_numba
 
         self._kernel = key_table_numba
         self._bucket, self._buckets, self._limit = bucket, buckets, memory_bytes_max

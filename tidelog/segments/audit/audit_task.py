@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidelog.segments.fault import Fault
+from tidelog.segments.audit.fault import Fault
 
 __all__ = ["AuditTask", "SegmentAudit"]
 

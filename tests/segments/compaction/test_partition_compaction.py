@@ -26,7 +26,7 @@ from tests.support import kafka_logs
 from tests.support.cleaning import NOW_MS, last_records
 from tests.support.keyed_logs import STEPS, all_batches, written
 from tests.support.stored_partition import write_segment
-from tidelog.segments.compaction import CompactionRules, compact_partition
+from tidelog.segments.compaction.partition_compaction import CompactionRules, compact_partition
 from tidelog.segments.errors import DamagedError
 from tidelog.segments.location import Location, locate
 from tidelog.segments.log_files import list_partitions

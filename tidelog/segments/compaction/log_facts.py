@@ -11,7 +11,7 @@ from protocol.identifiers import Buffer
 from protocol.record_batch import iterate_records
 from protocol.record_batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from protocol.stored.transaction_index import AbortedTransaction
-from tidelog.segments.stored_runs import StoredRun
+from tidelog.segments.compaction.stored_runs import StoredRun
 
 __all__ = ["ABORT_MARKER", "LogFacts", "marker_type", "read_facts"]
 

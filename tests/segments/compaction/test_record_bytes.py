@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from protocol.record_batch_builder import build_batch
 from protocol.record_batch_header import HEADER_BYTES, parse_header
 from protocol.record_slices import moved_record, slice_records
-from tidelog.segments.record_bytes import moved, taken
+from tidelog.segments.compaction.record_bytes import moved, taken
 
 DELTAS = st.integers(-(2**63), 2**63 - 1)
 BODY = st.one_of(st.none(), st.binary(max_size=200))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from protocol.limits import SEGMENT_OFFSET_SPAN_MAX
-from tidelog.segments.audit_task import AuditTask, SegmentAudit
+from tidelog.segments.audit.audit_task import AuditTask, SegmentAudit
+from tidelog.segments.audit.fault import FaultKind, Faults, Severity
 from tidelog.segments.batch_table import BatchTable
-from tidelog.segments.fault import FaultKind, Faults, Severity
 from tidelog.segments.log_walk import Damage
 
 __all__ = ["OffsetAudit"]

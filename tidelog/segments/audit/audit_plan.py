@@ -24,8 +24,8 @@ from protocol.stored import (
     producer_snapshot,
 )
 from protocol.stored.file_names import parse_directory_name, parse_file_name
-from tidelog.segments.audit_task import AuditTask, SegmentAudit
-from tidelog.segments.fault import Fault, FaultKind, Severity
+from tidelog.segments.audit.audit_task import AuditTask, SegmentAudit
+from tidelog.segments.audit.fault import Fault, FaultKind, Severity
 from tidelog.segments.location import Location
 from tidelog.segments.log_files import PartitionFiles, list_partitions
 

@@ -41,11 +41,11 @@ from protocol.record_batch_header import (
 from protocol.stored.cleaned_transactions import CleanedTransactions
 from protocol.stored.transaction_index import AbortedTransaction
 from tidelog.segments.batch_table import BATCH_DTYPE, BatchTable
-from tidelog.segments.latest_records import LatestRecords
-from tidelog.segments.log_facts import LogFacts, marker_type
-from tidelog.segments.record_bytes import moved, taken
+from tidelog.segments.compaction.latest_records import LatestRecords
+from tidelog.segments.compaction.log_facts import LogFacts, marker_type
+from tidelog.segments.compaction.record_bytes import moved, taken
+from tidelog.segments.compaction.stored_runs import DecodedRun
 from tidelog.segments.record_spans import NULL_END
-from tidelog.segments.stored_runs import DecodedRun
 
 __all__ = ["BatchThinning", "KeptBatch", "ThinningCounts", "ThinningRules", "dropped_batches"]
 

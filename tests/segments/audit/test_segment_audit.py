@@ -23,10 +23,10 @@ from protocol.stored.index_entries import (
 from protocol.stored.transaction_index import AbortedTransaction
 from tests.support.damaged_kafka_logs import DATA, laid_out
 from tests.support.spark_logs import write_checkpoint
-from tidelog.segments.audit_plan import lost_logs, plan_audit
-from tidelog.segments.fault import FAULTS_MAX, Fault, FaultKind, Severity
+from tidelog.segments.audit.audit_plan import lost_logs, plan_audit
+from tidelog.segments.audit.fault import FAULTS_MAX, Fault, FaultKind, Severity
+from tidelog.segments.audit.segment_audit import audit_segment
 from tidelog.segments.location import locate
-from tidelog.segments.segment_audit import audit_segment
 
 SEALED, ACTIVE = "00000000000000000027", "00000000000000000128"
 ONE = len(build_batch([(0, 0, b"k", b"value 0")]))

@@ -19,7 +19,7 @@ from protocol.stored.index_entries import (
     decode_offset_index,
     decode_time_index,
 )
-from tidelog.segments.fault import FaultKind, Faults, Severity
+from tidelog.segments.audit.fault import FaultKind, Faults, Severity
 
 __all__ = ["OffsetIndexAudit", "TimeIndexAudit", "audit_transaction_index"]
 

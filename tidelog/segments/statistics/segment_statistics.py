@@ -14,12 +14,12 @@ from protocol.limits import INT64_MAX
 from protocol.record_batch_header import CODEC_MASK, CONTROL_FLAG, HEADER_BYTES
 from tidelog.segments.batch_table import BatchTable, walk
 from tidelog.segments.location import Location
-from tidelog.segments.log_statistics import CodecUse, LogStatistics, StatisticsAim
 from tidelog.segments.log_walk import Batches, OldEntry, walk_log
 from tidelog.segments.log_window import LogWindow
 from tidelog.segments.record_runs import RecordRun, Undecodable, record_runs
 from tidelog.segments.record_spans import NULL_END, RecordSpans
-from tidelog.segments.sketches.span_hash import hash_spans
+from tidelog.segments.statistics.log_statistics import CodecUse, LogStatistics, StatisticsAim
+from tidelog.segments.statistics.sketches.span_hash import hash_spans
 
 __all__ = ["StatisticsTask", "segment_statistics"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from protocol.compression import Codec
-from tidelog.segments.sketches.heavy_hitters import HeavyHitters
-from tidelog.segments.sketches.hyperloglog import STANDARD_ERROR, HyperLogLog
-from tidelog.segments.sketches.lateness import Lateness
-from tidelog.segments.sketches.log_histogram import LogHistogram
-from tidelog.segments.sketches.time_buckets import TimeBuckets
+from tidelog.segments.statistics.sketches.heavy_hitters import HeavyHitters
+from tidelog.segments.statistics.sketches.hyperloglog import STANDARD_ERROR, HyperLogLog
+from tidelog.segments.statistics.sketches.lateness import Lateness
+from tidelog.segments.statistics.sketches.log_histogram import LogHistogram
+from tidelog.segments.statistics.sketches.time_buckets import TimeBuckets
 
 __all__ = ["CodecUse", "LogStatistics", "StatisticsAim"]
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.segments import latest_records
-from tidelog.segments.latest_records import KeySpans, find_latest
+from tidelog.segments.compaction import latest_records
+from tidelog.segments.compaction.latest_records import KeySpans, find_latest
 
 KEYS = st.lists(st.one_of(st.none(), st.sampled_from([b"", b"a", b"b"]), st.binary(max_size=20)))
 

@@ -37,15 +37,15 @@ from protocol.record_batch_header import (
     MAGIC,
 )
 from protocol.varint import size_of_varint, size_of_varlong
-from tidelog.segments.errors import OptionError
-from tidelog.segments.kernel import kernel_name
-from tidelog.segments.record_columns import (
+from tidelog.segments.encoding.record_columns import (
     HeaderColumns,
     RecordColumns,
     Spans,
     record_columns,
     spans_of,
 )
+from tidelog.segments.errors import OptionError
+from tidelog.segments.kernel import kernel_name
 
 __all__ = ["BATCH_BYTES", "EncodedBatch", "encode"]
 
@@ -74,10 +74,10 @@ class EncodedBatch(NamedTuple):
 @cache
 def _kernel() -> ModuleType:
     if kernel_name() == "numba":
-        from tidelog.segments import encode_numba
+        from tidelog.segments.encoding import encode_numba
 
         return encode_numba
-    from tidelog.segments import encode_numpy
+    from tidelog.segments.encoding import encode_numpy
 
     return encode_numpy
 

@@ -1,0 +1,1 @@
+"""Audit: what is wrong with the files of partitions, byte for byte."""

@@ -1,0 +1,1 @@
+"""Compaction: partitions written anew with the last record of each key only."""

@@ -1,0 +1,1 @@
+"""Encoding: Arrow columns to record batches."""

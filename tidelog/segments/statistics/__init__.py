@@ -1,0 +1,1 @@
+"""Statistics: rates, sizes, keys and codecs of partitions, in bounded memory."""
