@@ -34,8 +34,6 @@ class StoredFile(NamedTuple):
     path: str
     """Relative to the store's root."""
     size_bytes: int
-    modified_s: float
-    """Seconds since 1970."""
 
 
 class Store(abc.ABC):
@@ -60,6 +58,10 @@ class Store(abc.ABC):
     @abc.abstractmethod
     def files(self, directory: str) -> list[StoredFile]:
         """Return all files below a directory; none if it is not there."""
+
+    @abc.abstractmethod
+    def modified_s(self, path: str) -> float | None:
+        """Return when a file was written, in seconds since 1970; None if nobody says."""
 
     @abc.abstractmethod
     def create(self, path: str) -> contextlib.AbstractContextManager[Any]:
@@ -112,13 +114,15 @@ class LocalStore(Store):
             for name in names:
                 path = Path(parent, name)
                 with contextlib.suppress(FileNotFoundError):  # moved since it was listed
-                    status = path.stat()
-                    found.append(
-                        StoredFile(
-                            path.relative_to(self.root).as_posix(), status.st_size, status.st_mtime
-                        )
-                    )
+                    size_bytes = path.stat().st_size
+                    found.append(StoredFile(path.relative_to(self.root).as_posix(), size_bytes))
         return sorted(found)
+
+    def modified_s(self, path: str) -> float | None:
+        try:
+            return (self.root / path).stat().st_mtime
+        except FileNotFoundError:
+            return None
 
     @contextlib.contextmanager
     def create(self, path: str) -> Iterator[Any]:
@@ -197,10 +201,21 @@ class ArrowStore(Store):
         selector = FileSelector(full, recursive=True, allow_not_found=True)
         cut = len(full.strip("/")) - len(directory)
         return sorted(
-            StoredFile(info.path.strip("/")[cut:], info.size, (info.mtime_ns or 0) / 1e9)
+            StoredFile(info.path.strip("/")[cut:], info.size)
             for info in filesystem.get_file_info(selector)
             if info.type is FileType.File
         )
+
+    def modified_s(self, path: str) -> float | None:
+        filesystem, full = self.location(path)
+        mtime_ns = filesystem.get_file_info(full).mtime_ns
+        if mtime_ns is not None:
+            return float(mtime_ns / 1e9)
+        # That pyarrow knows none of a file in s3fs means nothing: s3fs has another name for it.
+        backend = _fsspec_backend(filesystem)
+        with contextlib.suppress(AttributeError, NotImplementedError, FileNotFoundError):
+            return float(backend.modified(full).timestamp())
+        return None
 
     @contextlib.contextmanager
     def create(self, path: str) -> Iterator[Any]:
