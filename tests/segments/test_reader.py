@@ -217,6 +217,27 @@ def test_given_a_segment_that_was_cleaned_since_when_its_split_is_read_then_noth
     assert found == [10 * n + k for n in range(0, 20, 3) for k in range(10)]
 
 
+def test_given_batches_of_one_size_that_were_cleaned_since_when_read_then_nothing_is_missed(
+    tmp_path,
+):
+    batches = [build_batch([(n, NOON_MS, b"k", b"v")], base_offset=n) for n in range(100)]
+    write_partition(tmp_path / "logs-0", [batches])
+    location = locate(tmp_path)
+    (files,) = list_partitions(location)
+    splits = plan(location, files, 0, 100, split_bytes=10 * len(batches[0]))
+    assert len(splits) > 5
+    write_partition(tmp_path / "logs-0", [batches[::2]])  # others begin where they began
+
+    found = [
+        offset
+        for split in splits
+        for rows in read_split(location, split, ReadOptions(columns=("offset",)))
+        for offset in rows["offset"].to_pylist()
+    ]
+
+    assert found == list(range(0, 100, 2))
+
+
 def test_given_a_reader_when_asked_then_it_streams_with_the_schema_of_its_options(tmp_path):
     write_partition(tmp_path / "logs-0", [log_of([5])])
 

@@ -86,20 +86,34 @@ def _found(file: Any, split: Split) -> Split:
     Since it was planned a cleaner may have put another file, with fewer records, in its place.
     """
     size = file.size()
-    ends_inside = split.end_position < size
-    if (not split.start_position or _has_batch(file, split.start_position, split.base_offset)) and (
-        not ends_inside or _has_batch(file, split.end_position, split.end_offset)
+    if _begins_there(file, split) and (
+        split.end_position >= size
+        or _offset_at(file, split.end_position, split.end_offset) is not None
     ):
         return split
     return split._replace(start_position=0, end_position=size, limit_offset=None)
 
 
-def _has_batch(file: Any, position: int, offset_min: int) -> bool:
+def _begins_there(file: Any, split: Split) -> bool:
+    """Return whether nothing of the split lies before the place where it was planned to begin.
+
+    A batch that begins there need not be the same: where batches are of one size, those that are
+    left begin where others began.
+    """
+    if not split.start_position:
+        return True
+    offset = _offset_at(file, split.start_position, split.base_offset)
+    return offset is not None and offset <= split.start_offset
+
+
+def _offset_at(file: Any, position: int, offset_min: int) -> int | None:
+    """Return the first offset of the batch at a position; None if there is none so large."""
     window = FileWindow(file, position, position + HEADER_BYTES, HEADER_BYTES)
     window.fill()
     if len(window.data) < HEADER_BYTES:
-        return False
-    return sound_at(window, 0, offset_min, INT64_MAX) is not None
+        return None
+    found = sound_at(window, 0, offset_min, INT64_MAX)
+    return None if found is None else found[0]
 
 
 def _from(location: Location, split: Split) -> list[SegmentFile]:
