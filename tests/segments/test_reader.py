@@ -217,8 +217,9 @@ def test_given_a_segment_that_was_cleaned_since_when_its_split_is_read_then_noth
     assert found == [10 * n + k for n in range(0, 20, 3) for k in range(10)]
 
 
+@pytest.mark.parametrize("step", [2, 3, 10, 50])
 def test_given_batches_of_one_size_that_were_cleaned_since_when_read_then_nothing_is_missed(
-    tmp_path,
+    tmp_path, step
 ):
     batches = [build_batch([(n, NOON_MS, b"k", b"v")], base_offset=n) for n in range(100)]
     write_partition(tmp_path / "logs-0", [batches])
@@ -226,7 +227,9 @@ def test_given_batches_of_one_size_that_were_cleaned_since_when_read_then_nothin
     (files,) = list_partitions(location)
     splits = plan(location, files, 0, 100, split_bytes=10 * len(batches[0]))
     assert len(splits) > 5
-    write_partition(tmp_path / "logs-0", [batches[::2]])  # others begin where they began
+    more = [build_batch([(n, NOON_MS, b"k", b"v")], base_offset=n) for n in range(100, 300)]
+    # Others begin where they began; of another segment, too, that is in the same file now.
+    write_partition(tmp_path / "logs-0", [[*batches[::step], *(more if step == 3 else ())]])
 
     found = [
         offset
@@ -235,7 +238,7 @@ def test_given_batches_of_one_size_that_were_cleaned_since_when_read_then_nothin
         for offset in rows["offset"].to_pylist()
     ]
 
-    assert found == list(range(0, 100, 2))
+    assert found == list(range(0, 100, step))
 
 
 def test_given_a_reader_when_asked_then_it_streams_with_the_schema_of_its_options(tmp_path):

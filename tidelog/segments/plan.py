@@ -43,6 +43,8 @@ class Split(NamedTuple):
     """Records below the start, and at or above the end, are left out."""
     limit_offset: int | None = None
     """What the next split or segment begins with; None: nothing is known to come."""
+    file_bytes: int = 0
+    """Of the file when it was listed: one that has fewer is another."""
 
 
 def bounds(
@@ -116,7 +118,7 @@ def plan(
                 Split(
                     files.topic, files.partition, segment.path, begin.position, end.position,
                     segment.base_offset, first, last,
-                    limit if end.offset == INT64_MAX else end.offset,
+                    limit if end.offset == INT64_MAX else end.offset, segment.size_bytes,
                 )
             )  # fmt: skip
     return splits

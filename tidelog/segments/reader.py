@@ -86,24 +86,29 @@ def _found(file: Any, split: Split) -> Split:
     Since it was planned a cleaner may have put another file, with fewer records, in its place.
     """
     size = file.size()
-    if _begins_there(file, split) and (
-        split.end_position >= size
-        or _offset_at(file, split.end_position, split.end_offset) is not None
-    ):
+    if size >= split.file_bytes and _begins_there(file, split) and _ends_there(file, split, size):
         return split
     return split._replace(start_position=0, end_position=size, limit_offset=None)
 
 
-def _begins_there(file: Any, split: Split) -> bool:
-    """Return whether nothing of the split lies before the place where it was planned to begin.
+# That a batch is there does not tell that it is the same one: where batches are of one size, those
+# that are left begin where others began.
 
-    A batch that begins there need not be the same: where batches are of one size, those that are
-    left begin where others began.
-    """
+
+def _begins_there(file: Any, split: Split) -> bool:
+    """Return whether nothing of the split lies before the place where it was planned to begin."""
     if not split.start_position:
         return True
     offset = _offset_at(file, split.start_position, split.base_offset)
     return offset is not None and offset <= split.start_offset
+
+
+def _ends_there(file: Any, split: Split, size: int) -> bool:
+    """Return whether the split ends where it was planned to, and what follows begins there."""
+    if split.end_position >= size:
+        return True
+    offset = _offset_at(file, split.end_position, split.end_offset)
+    return offset is not None and split.limit_offset in (None, offset)
 
 
 def _offset_at(file: Any, position: int, offset_min: int) -> int | None:
