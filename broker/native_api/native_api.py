@@ -15,6 +15,7 @@ from broker.native_api.produce import ProduceHandler
 from broker.native_api.session import Handle, HandleRun, NativeSession
 from broker.native_api.topic_changes import TopicChangesHandler
 from broker.native_api.topics import TopicsHandler
+from broker.native_api.transactions import TransactionsHandler
 from broker.requests.step_runner import StepRunner
 from protocol.native.request_types import RequestType
 
@@ -63,6 +64,7 @@ class NativeApi:
             RequestType.APPEND_AT: produce.append_at,
             RequestType.ALTER_TOPIC: changes.alter_topic,
             RequestType.DELETE_RECORDS: changes.delete_records,
+            RequestType.TRANSACTIONS: TransactionsHandler(self).transactions,
         }
         handles_runs: dict[RequestType, HandleRun] = {RequestType.PRODUCE: produce.produce_run}
         self._handlers = {

@@ -267,8 +267,8 @@ class LogReader:
             segment = log.segments.higher(segment.base_offset)
         return LogOffsetMetadata(offset, log.active.base_offset, log.active.size_bytes)
 
-    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return producer id and first offset of the aborted transactions that a read must know.
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions that a read must know.
 
         Those with records at or above `start` and below `end`, in the order of their markers: what
         a read up to the last stable offset carries, for its reader to leave their records out.
@@ -290,7 +290,7 @@ class LogReader:
                 if is_complete:
                     break
             segment = log.segments.higher(segment.base_offset)
-        return [(each.producer_id, each.first_offset) for each in found]
+        return found
 
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first record that is late enough (R33).

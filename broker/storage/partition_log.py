@@ -268,7 +268,8 @@ class PartitionLog:
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
         """Return producer id and first offset of aborted transactions; see `LogReader`."""
-        return self.reader.aborted_transactions(start, end)
+        found = self.reader.aborted_transactions(start, end)
+        return [(each.producer_id, each.first_offset) for each in found]
 
     def segment_base_offsets_below(self, offset: int, count: int) -> list[int]:
         """Return up to `count` base offsets of segments below `offset`, newest first."""

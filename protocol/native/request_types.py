@@ -24,6 +24,7 @@ class RequestType(enum.IntEnum):
     APPEND_AT = 8
     ALTER_TOPIC = 9
     DELETE_RECORDS = 10
+    TRANSACTIONS = 11
 
 
 class MessageFormat(enum.IntEnum):

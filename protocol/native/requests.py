@@ -15,7 +15,7 @@ frame. The `encode_*` functions give the whole request, `size` included.
     TOPICS        count:i16 { topic }
     CREATE_TOPIC  topic partitions:i32 count:i16 { key:str16 value:str16 }
     DELETE_TOPIC  topic
-    ALTER_TOPIC, DELETE_RECORDS  are in `topic_changes`
+    ALTER_TOPIC, DELETE_RECORDS  are in `topic_changes`, TRANSACTIONS in `transactions`
 
 Sizes must add up: a frame with a byte too few or too many, a negative size, or a count that the
 bytes left cannot hold raises FrameError; more than `entries_max` entries, before any is decoded,

@@ -16,7 +16,7 @@ from broker.partition import Partition
 from broker.partition_manager import PartitionManager
 from broker.topic_registry import IN_MEMORY
 from protocol.identifiers import Buffer
-from protocol.native import requests, responses, topic_changes
+from protocol.native import requests, responses, topic_changes, transactions
 from protocol.native.responses import MessageSetSend, ProduceResponse
 from protocol.record_batch import Record
 from protocol.record_batch_builder import build_batch
@@ -108,6 +108,10 @@ class Sent:
     @property
     def offsets(self) -> tuple[int, list[int]]:
         return responses.decode_offsets_response(self.frame)
+
+    @property
+    def transactions(self) -> transactions.TransactionsAnswer:
+        return transactions.decode_transactions_response(self.frame)
 
     @property
     def topics(self) -> tuple[int, list[responses.TopicDescription]]:

@@ -6,7 +6,7 @@ import errno
 import struct
 
 from protocol.error_codes import ErrorCode
-from protocol.native import requests, topic_changes
+from protocol.native import requests, topic_changes, transactions
 from protocol.native.request_types import RequestType
 from tests.support.error_cells import Cells
 from tests.support.native_broker import NativeBroker, batch
@@ -34,6 +34,26 @@ offsets_cell(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "partition", "logs", 1, -1, 1
 offsets_cell(ErrorCode.INVALID_REQUEST, "max_offsets 0", "logs", 0, -1, 0)
 offsets_cell(ErrorCode.INVALID_REQUEST, "max_offsets negative", "logs", 0, -2, -1)
 offsets_cell(ErrorCode.INVALID_REQUEST, "time -3", "logs", 0, -3, 1)
+
+
+def transactions_cell(
+    code: ErrorCode, name: str, topic: str, partition: int, start: int, end: int
+) -> None:
+    def run() -> int:
+        with NativeBroker() as broker:
+            broker.create_topic("logs")
+            request = transactions.encode_transactions(topic, partition, start, end)
+            error, last_stable_offset, aborted = broker.send(request).transactions
+            assert (last_stable_offset, aborted) == (-1, [])
+            return error
+
+    cell(RequestType.TRANSACTIONS, code, name, run)
+
+
+transactions_cell(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic", "nowhere", 0, 0, 1)
+transactions_cell(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "partition", "logs", 1, 0, 1)
+transactions_cell(ErrorCode.INVALID_REQUEST, "start", "logs", 0, -1, 1)
+transactions_cell(ErrorCode.INVALID_REQUEST, "end", "logs", 0, 0, -1)
 
 
 def unknown_topic() -> int:

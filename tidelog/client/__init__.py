@@ -17,6 +17,7 @@ from tidelog.client.errors import (
     UnexpectedOffsetError,
 )
 from tidelog.client.values import (
+    AbortedTransaction,
     DeletedRecords,
     Delivery,
     FetchAnswer,
@@ -26,11 +27,13 @@ from tidelog.client.values import (
     Start,
     StoredBatches,
     TopicInfo,
+    Transactions,
 )
 
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "AbortedTransaction",
     "AsyncClient",
     "AsyncProducer",
     "BrokerError",
@@ -54,5 +57,6 @@ __all__ = [
     "StoredBatches",
     "TidelogError",
     "TopicInfo",
+    "Transactions",
     "UnexpectedOffsetError",
 ]

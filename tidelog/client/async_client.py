@@ -27,6 +27,7 @@ from tidelog.client.values import (
     Start,
     StoredBatches,
     TopicInfo,
+    Transactions,
 )
 
 T = TypeVar("T")
@@ -165,6 +166,12 @@ class AsyncClient:
         )
         return await self._call(call, max_wait_ms / 1000)
 
+    async def transactions(
+        self, topic: str, partition: int = 0, *, start: int = 0, end: int = 0
+    ) -> Transactions:
+        """Return up to where transactions are decided, and which were aborted; as `Client`."""
+        return await self._call_split(splitting.transactions(topic, partition, start, end))
+
     async def multi_fetch(
         self,
         sources: Sequence[FetchFrom],
@@ -256,12 +263,12 @@ class AsyncClient:
                     raise
             await asyncio.sleep(backoff_s)
 
-    async def _call_split(self, split_call: splitting.SplitCall[T]) -> list[T]:
+    async def _call_split(self, split_call: splitting.SplitCall[T]) -> T:
         call, wait_s = next(split_call)
         while True:
             answer = await self._call(call, wait_s)
             try:
                 call, wait_s = split_call.send(answer)
             except StopIteration as stop:
-                whole: list[T] = stop.value
+                whole: T = stop.value
                 return whole

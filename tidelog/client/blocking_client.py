@@ -27,6 +27,7 @@ from tidelog.client.values import (
     Start,
     StoredBatches,
     TopicInfo,
+    Transactions,
 )
 
 T = TypeVar("T")
@@ -168,6 +169,20 @@ class Client:
         )
         return self._call(call, max_wait_ms / 1000)
 
+    def transactions(
+        self, topic: str, partition: int = 0, *, start: int = 0, end: int = 0
+    ) -> Transactions:
+        """Return up to where a partition's transactions are decided, and which were aborted.
+
+        Of what `fetch_batches` brings, a reader of committed messages leaves out the batches of
+        these.
+
+        Args:
+            start, end: Of the offsets to be read; aborted transactions with batches from the one to
+                below the other are told, without them none.
+        """
+        return self._call_split(splitting.transactions(topic, partition, start, end))
+
     def multi_fetch(
         self,
         sources: Sequence[FetchFrom],
@@ -280,12 +295,12 @@ class Client:
                     raise
             time.sleep(backoff_s)
 
-    def _call_split(self, split_call: splitting.SplitCall[T]) -> list[T]:
+    def _call_split(self, split_call: splitting.SplitCall[T]) -> T:
         call, wait_s = next(split_call)
         while True:
             answer = self._call(call, wait_s)
             try:
                 call, wait_s = split_call.send(answer)
             except StopIteration as stop:
-                whole: list[T] = stop.value
+                whole: T = stop.value
                 return whole

@@ -20,7 +20,7 @@ from protocol.errors import (
 )
 from protocol.identifiers import Buffer
 from protocol.limits import RESPONSE_BYTES_MAX
-from protocol.native import requests, responses, topic_changes
+from protocol.native import requests, responses, topic_changes, transactions
 from protocol.native.request_types import EARLIEST_TIME, LATEST_TIME, MessageFormat
 from protocol.record_batch import check_batch, iterate_records
 from protocol.record_batch_header import parse_header
@@ -31,6 +31,7 @@ from tidelog.client.errors import (
     UnexpectedOffsetError,
 )
 from tidelog.client.values import (
+    AbortedTransaction,
     DeletedRecords,
     FetchAnswer,
     FetchFrom,
@@ -38,6 +39,7 @@ from tidelog.client.values import (
     PartitionInfo,
     StoredBatches,
     TopicInfo,
+    Transactions,
 )
 
 T = TypeVar("T")
@@ -285,6 +287,22 @@ def offsets(topic: str, partition: int, time: int, max_offsets: int = 1) -> Call
         return found
 
     return Call([requests.encode_offsets(topic, partition, time, max_offsets)], parse)
+
+
+def aborted(topic: str, partition: int, start: int, end: int) -> Call[Transactions]:
+    """Ask what of a partition's transactions a read of some offsets has to know.
+
+    Not more than `transactions.ABORTED_MAX` come at once.
+    """
+
+    def parse(frame: memoryview) -> Transactions:
+        answer = transactions.decode_transactions_response(frame)
+        check(answer.error, f"{topic}-{partition}")
+        return Transactions(
+            answer.last_stable_offset, [AbortedTransaction(*each) for each in answer.aborted]
+        )
+
+    return Call([transactions.encode_transactions(topic, partition, start, end)], parse)
 
 
 def topics(names: Sequence[str] = ()) -> Call[list[TopicInfo]]:

@@ -10,12 +10,20 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from protocol.limits import REQUEST_ENTRIES_MAX, RESPONSE_BYTES_MAX
+from protocol.native.transactions import ABORTED_MAX
 from tidelog.client import calls
-from tidelog.client.values import DeletedRecords, FetchAnswer, FetchFrom, TopicInfo
+from tidelog.client.values import (
+    AbortedTransaction,
+    DeletedRecords,
+    FetchAnswer,
+    FetchFrom,
+    TopicInfo,
+    Transactions,
+)
 
 T = TypeVar("T")
 
-SplitCall: TypeAlias = Generator[tuple[calls.Call[list[T]], float], list[T], list[T]]
+SplitCall: TypeAlias = Generator[tuple[calls.Call[T], float], T, T]
 """Yields a call and the seconds that its answer may wait; is sent the answer."""
 
 
@@ -25,7 +33,7 @@ def _pieces(entries: Sequence[T]) -> list[Sequence[T]]:
     return [entries[start : start + REQUEST_ENTRIES_MAX] for start in starts]
 
 
-def topics(names: Sequence[str]) -> SplitCall[TopicInfo]:
+def topics(names: Sequence[str]) -> SplitCall[list[TopicInfo]]:
     """Describe topics; no names means all."""
     found: list[TopicInfo] = []
     for piece in _pieces(names):
@@ -33,12 +41,23 @@ def topics(names: Sequence[str]) -> SplitCall[TopicInfo]:
     return found
 
 
-def delete_records(topic: str, offsets: Mapping[int, int]) -> SplitCall[DeletedRecords]:
+def delete_records(topic: str, offsets: Mapping[int, int]) -> SplitCall[list[DeletedRecords]]:
     """Move log starts forward."""
     found: list[DeletedRecords] = []
     for piece in _pieces(list(offsets.items())):
         found += yield calls.delete_records(topic, dict(piece)), 0.0
     return found
+
+
+def transactions(topic: str, partition: int, start: int, end: int) -> SplitCall[Transactions]:
+    """Ask for aborted transactions until all are told."""
+    aborted: list[AbortedTransaction] = []
+    while True:
+        told = yield calls.aborted(topic, partition, start, end), 0.0
+        aborted += told.aborted
+        if len(told.aborted) < ABORTED_MAX:
+            return Transactions(told.last_stable_offset, aborted)
+        start = told.aborted[-1].last_offset + 1  # the next ones are decided behind that
 
 
 def multi_fetch(
@@ -48,7 +67,7 @@ def multi_fetch(
     min_bytes: int = 1,
     max_wait_ms: int = 0,
     response_bytes_max: int = RESPONSE_BYTES_MAX,
-) -> SplitCall[FetchAnswer]:
+) -> SplitCall[list[FetchAnswer]]:
     """Fetch from several partitions.
 
     Several requests share `max_bytes`, and the time to wait as long as nothing was found.

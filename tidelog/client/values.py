@@ -74,6 +74,23 @@ class DeletedRecords(NamedTuple):
             raise BrokerError(self.error, f"{self.topic}-{self.partition}")
 
 
+class AbortedTransaction(NamedTuple):
+    """An aborted transaction: a producer's batches between two offsets, both included."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Of the batch that says that it was aborted."""
+
+
+class Transactions(NamedTuple):
+    """What a reader of committed messages has to know of a partition."""
+
+    last_stable_offset: int
+    """Below it all transactions are decided."""
+    aborted: list[AbortedTransaction]
+
+
 class FetchAnswer(NamedTuple):
     """What one partition gave to a fetch."""
 

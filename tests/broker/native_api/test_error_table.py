@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from protocol.error_codes import ErrorCode
-from protocol.native import requests, topic_changes
+from protocol.native import requests, topic_changes, transactions
 from protocol.native.request_types import RequestType
 from tests.support import fetch_error_cells, produce_error_cells, topic_error_cells
 from tests.support.error_cells import (
@@ -63,6 +63,9 @@ MISSING: dict[RequestType, Callable[[NativeBroker], int]] = {
     ).offsets[0],
     RequestType.TOPICS: lambda broker: (
         broker.send(requests.encode_topics(["logs"])).topics[1][0].partitions[1].error
+    ),
+    RequestType.TRANSACTIONS: lambda broker: (
+        broker.send(transactions.encode_transactions("logs", 1, 0, 1)).transactions.error
     ),
     RequestType.DELETE_RECORDS: lambda broker: (
         broker.send(topic_changes.encode_delete_records("logs", [(1, -1)])).deleted[1][0].error

@@ -24,7 +24,7 @@ from tests.support.network import ClosedCounter, FakeTransport
 TYPES = range(9)
 
 
-@pytest.mark.parametrize("request_type", [-1, 11, 255, 256, 32_767])
+@pytest.mark.parametrize("request_type", [-1, 12, 255, 256, 32_767])
 def test_given_an_unknown_type_when_handled_then_the_frame_is_refused(request_type: int):
     with NativeBroker() as broker, pytest.raises(FrameError, match="no request type"):
         broker.send(struct.pack(">ih", 2, request_type))

@@ -342,4 +342,4 @@ def test_given_more_than_a_broker_takes_when_encoded_then_frame_too_large() -> N
 
 
 def test_given_the_types_when_looked_up_then_their_numbers_are_without_a_gap() -> None:
-    assert [int(request_type) for request_type in RequestType] == list(range(11))
+    assert [int(request_type) for request_type in RequestType] == list(range(12))

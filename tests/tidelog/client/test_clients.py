@@ -8,7 +8,7 @@ import pytest
 
 from protocol.errors import BrokerError, ErrorCode
 from protocol.limits import REQUEST_ENTRIES_MAX
-from protocol.native import requests, responses, topic_changes
+from protocol.native import requests, responses, topic_changes, transactions
 from protocol.native.request_types import RequestType
 from tests.support.scripted_clients import Connect, fetched
 from tests.support.scripted_server import ScriptedServer
@@ -109,6 +109,25 @@ def test_given_more_names_or_partitions_than_one_request_takes_when_asked_then_s
 
     assert [each[1:] for each in deleted] == [(number, 0, 7) for number in range(2_001)]
     assert len(server.requests) == 3 + 2
+
+
+def test_given_more_aborted_transactions_than_one_answer_has_when_asked_then_all_are_told(
+    connect: Connect,
+) -> None:
+    every = [(7, 2 * number, 2 * number + 1) for number in range(transactions.ABORTED_MAX + 3)]
+
+    def script(number: int, frame: bytes) -> bytes:
+        _, _, start, end = transactions.decode_transactions(frame)
+        left = [each for each in every if each[1] < end and each[2] >= start]
+        return transactions.encode_transactions_response(0, 99, left[: transactions.ABORTED_MAX])
+
+    client, server = connect(script)
+
+    told = client.transactions("t", 5, start=0, end=1 << 40)
+
+    assert (told.last_stable_offset, told.aborted) == (99, every)
+    assert len(server.requests) == 2
+    assert client.transactions("t", end=4).aborted == every[:2]
 
 
 def test_given_nobody_listening_when_called_then_an_error_that_names_the_address(
