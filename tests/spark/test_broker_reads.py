@@ -13,8 +13,10 @@ from tests.support.spark_broker import planned, read, reader, stream, with_topic
 from tests.support.spark_logs import EPOCH_MS, some_records
 from tidelog.client import Client
 from tidelog.segments.errors import DataLossError, OptionError, SegmentError
+from tidelog.segments.read_options import ReadOptions
 from tidelog.spark import broker_link
 from tidelog.spark.errors import BrokerUnreachableError
+from tidelog.spark.jobs.archive_source import BrokerSource as ArchiveBroker
 
 RECORDS = some_records(100)
 
@@ -176,8 +178,18 @@ def test_given_damage_on_the_brokers_disk_when_read_then_it_fails_or_is_left_out
             rows("fail", "offset")
         skipped = rows("skip", "offset")
         tagged = rows("tag", "corrupt", "offset", "key")
+        source = ArchiveBroker(broker.address, ["logs"])
+        ((key, (start, end)),) = source.bounds().items()
+        options = ReadOptions(columns=("offset",), on_corrupt="skip")
+        archived = [
+            offset
+            for piece in source.pieces(key, start, end, 500)
+            for batch in source.batches(piece, options)
+            for offset in batch.column("offset").to_pylist()
+        ]
 
     assert [row["offset"] for row in skipped] == [*range(20), *range(30, 40)]
+    assert archived == [*range(20), *range(30, 40)]
     assert [row["offset"] for row in tagged] == [*range(21), *range(30, 40)]
     assert tagged[20] == {
         "corrupt": "offsets 20 to 29 of logs-0 are damaged",

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from pyspark.sql import datasource as spark
 
+from protocol.errors import BrokerError, ErrorCode
 from protocol.identifiers import TopicPartition
 from tidelog.spark import filters
 from tidelog.spark.offset_ranges import OffsetRange
@@ -76,6 +77,27 @@ def test_given_a_time_between_milliseconds_when_pushed_then_those_that_can_meet_
 
     assert pushed.start_timestamp_ms == (None if start_ms is None else NOON_MS + start_ms)
     assert pushed.end_timestamp_ms == (None if end_ms is None else NOON_MS + end_ms)
+
+
+class Damaged:
+    """A broker that meets damage when it looks for a time."""
+
+    def offset_for_time(self, partition, timestamp_ms):
+        raise BrokerError(ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_given_damage_on_the_way_to_a_time_when_narrowed_then_the_read_meets_it():
+    pushed = filters.pushed([spark.GreaterThan(("timestamp",), NOON)])
+
+    assert pushed.narrowed(OffsetRange(WEB2, 3, 9), Damaged()) == OffsetRange(WEB2, 3, 9)
+
+
+def test_given_rows_of_damage_when_pushed_then_offsets_are_left_to_spark():
+    given = [spark.GreaterThan(("offset",), 7), spark.EqualTo(("partition",), 2)]
+
+    pushed = filters.pushed(given, with_offsets=False)
+
+    assert pushed == filters.pushed(given[1:])
 
 
 def test_given_a_whole_millisecond_when_pushed_then_its_records_are_in_or_out():

@@ -21,6 +21,7 @@ from tidelog.spark.offset_ranges import (
     stream_ends,
     stream_ranges,
     stream_starts,
+    stream_target,
 )
 from tidelog.spark.options import SEGMENTS_OPTIONS, parse_options
 
@@ -30,16 +31,17 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 class There:
     """Partitions whose record of offset n has the time n * 10 ms."""
 
-    def __init__(self, **bounds: tuple[int, int]) -> None:
+    def __init__(self, *deleted: TopicPartition, **bounds: tuple[int, int]) -> None:
+        self.deleted = deleted  # since all were listed
         self.there = {
             TopicPartition(name[0], int(name[1:])): Bounds(*each) for name, each in bounds.items()
         }
 
     def all(self):
-        return reversed(self.there)
+        return [*self.deleted, *reversed(self.there)]
 
     def bounds(self, partitions):
-        return {each: self.there[each] for each in partitions}
+        return {each: self.there[each] for each in partitions if each in self.there}
 
     def offset_for_time(self, partition, timestamp_ms):
         earliest, end = self.there[partition]
@@ -152,6 +154,27 @@ def test_given_a_partition_that_is_gone_or_shorter_when_streamed_then_it_fails_o
     assert stream_ends(go_on, gone, {A0: 20})[1] == {A1: 10}
     assert stream_ranges(go_on, gone, {A0: 5}, {A0: 20}) == []
     assert stream_ranges(go_on, shorter, {A0: 5}, {A0: 20}) == [(A0, 5, 12)]
+
+
+def test_given_a_topic_that_is_deleted_while_it_is_planned_then_that_is_loss():
+    there = There(B0, a0=(0, 5))
+
+    with pytest.raises(DataLossError, match="b-0 is there no more; failOnDataLoss"):
+        batch_ranges(options(), there)
+    assert batch_ranges(options(failOnDataLoss="false"), there) == [(A0, 0, 5)]
+
+
+@pytest.mark.parametrize("raw", [{"subscribe": "a,b"}, {"assign": '{"a":[0],"b":[0]}'}])
+def test_given_a_topic_that_was_named_and_is_deleted_when_streamed_then_that_is_loss(raw):
+    there, read = There(a0=(0, 5)), {A0: 2, B0: 7}
+
+    with pytest.raises(OptionError, match=r"b.* is not there; there is a"):
+        stream_starts(options(**raw), there)
+    with pytest.raises(DataLossError, match="b-0 is there no more"):
+        stream_ends(options(**raw), there, read)
+    go_on = options(**raw, failOnDataLoss="false")
+    assert stream_ends(go_on, there, read) == ({A0: 2}, {A0: 5})
+    assert stream_target(options(**raw), there) == {A0: 5}
 
 
 @given(

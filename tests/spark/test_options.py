@@ -83,6 +83,7 @@ def test_given_several_limits_when_parsed_then_the_one_by_time_wins_as_in_spark(
         ({"subscribe": ","}, "option subscribe must be topics with commas between them, not ','"),
         ({"subscribePattern": "("}, "option subscribePattern must be a regular expression"),
         ({"assign": "[0]"}, "option assign must be JSON such as"),
+        ({"assign": '{"a":[]}'}, "option assign must be JSON such as"),
         ({"startingOffsets": "soon"}, "option startingOffsets must be earliest, latest, or JSON"),
         ({"startingOffsets": '{"a":{"0":-3}}'}, "or -2 .earliest."),
         ({"endingTimestamp": "-5"}, "option endingTimestamp must be milliseconds"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.identifiers import TopicPartition
-from tests.support.spark_logs import some_records, write_partition
+from tests.support.spark_logs import some_records, write_partition, write_segment
 from tidelog.segments.errors import DataLossError
 from tidelog.segments.location import locate
 from tidelog.spark.offset_ranges import Bounds, OffsetRange
@@ -47,14 +47,29 @@ def test_given_a_segment_gone_since_the_listing_when_planned_then_it_fails_or_is
     assert lenient.bounds([WEB]) == {WEB: Bounds(100, 250)}
 
 
-def test_given_a_partition_gone_since_the_listing_when_planned_then_it_fails(tmp_path):
+def test_given_segments_merged_since_the_listing_when_planned_then_in_their_place(tmp_path):
+    records = some_records(250)
+    _, second, third = write_partition(tmp_path, "web", 0, records)
+    strict = listed(tmp_path)
+
+    write_segment(tmp_path / "web-0", records)
+    second.unlink()
+    third.unlink()
+
+    (split,) = strict.splits([ALL])
+    assert (split.start_offset, split.end_offset, split.base_offset) == (0, 250, 0)
+
+
+def test_given_a_partition_gone_since_the_listing_when_planned_then_it_is_loss(tmp_path):
     paths = write_partition(tmp_path, "web", 0, some_records(50))
     write_partition(tmp_path, "web", 1, some_records(50))
-    lenient = listed(tmp_path, fail_on_data_loss=False)
+    strict, lenient = listed(tmp_path), listed(tmp_path, fail_on_data_loss=False)
 
     for path in paths:
         path.unlink()
     paths[0].parent.rmdir()
 
-    with pytest.raises(DataLossError):
-        lenient.bounds([WEB])
+    assert lenient.bounds([WEB]) == {}
+    assert lenient.splits([ALL]) == []
+    with pytest.raises(DataLossError, match="offsets 0 to 249 of web-0 are there no more"):
+        strict.splits([ALL])

@@ -16,6 +16,7 @@ from tests.support.spark_logs import (
     write_partition,
     write_segment,
 )
+from tidelog.segments.errors import DataLossError
 from tidelog.spark.options import SEGMENTS_OPTIONS, parse_options
 from tidelog.spark.schema import spark_schema
 from tidelog.spark.segments_source import SegmentsStream
@@ -126,6 +127,22 @@ def test_given_a_live_directory_when_asked_for_its_end_then_the_high_watermark(t
     write_checkpoint(tmp_path, "replication-offset-checkpoint", {("web", 0): 200})
     write_partition(tmp_path, "web", 1, RECORDS)
     assert stream.latestOffset(start, ReadAllAvailable()) == {"web": {"0": 150}}
+
+
+def test_given_segments_merged_under_a_task_when_read_then_nothing_is_missed_or_doubled(tmp_path):
+    first, second = write_partition(tmp_path, "web", 0, RECORDS)
+    stream = made_stream(tmp_path)
+    tasks = stream.partitions({"web": {"0": 30}}, {"web": {"0": 180}})
+    assert len(tasks) == 2
+
+    write_segment(tmp_path / "web-0", RECORDS)
+    second.unlink()
+
+    found = [row for task in tasks for batch in stream.read(task) for row in batch.to_pylist()]
+    assert [row["offset"] for row in found] == list(range(30, 180))
+    first.unlink()
+    with pytest.raises(DataLossError):
+        list(stream.read(tasks[0]))
 
 
 def test_given_the_same_offsets_when_planned_again_then_the_same_splits_though_it_grew(tmp_path):

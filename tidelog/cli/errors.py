@@ -126,6 +126,7 @@ def _pipeline_error(error: BaseException) -> tuple[str, ExitCode] | None:
         ("tidelog.segments.errors", "SegmentError"),
         ("tidelog.lake.errors", "LakeError"),
         ("tidelog.spark.errors", "JavaMissingError"),
+        ("tidelog.spark.errors", "BrokerUnreachableError"),
         ("tidelog.spark.jobs.job", "JobError"),
     ):
         known = getattr(sys.modules.get(module), name, ())

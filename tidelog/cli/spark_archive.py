@@ -7,6 +7,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from tidelog.cli.options import JsonOption
+from tidelog.cli.segments_options import Isolation, IsolationOption
 from tidelog.cli.spark_jobs import run_job
 from tidelog.cli.spark_options import (
     CommonOptions,
@@ -140,6 +141,7 @@ def archive(
     iceberg_catalog: IcebergCatalogOption = None,
     file_mib: FileMibOption = 128,
     task_mib: TaskMibOption = 128,
+    isolation: IsolationOption = Isolation.READ_COMMITTED,
     on_corrupt: OnCorruptOption = "fail",
     fail_on_data_loss: DataLossOption = True,
     single_writer: SingleWriterOption = False,
@@ -169,6 +171,7 @@ def archive(
         tables=tuple(table or ()),  # type: ignore[arg-type]  # checked above
         iceberg_catalog=iceberg_catalog,
         file_bytes=file_mib * MEBIBYTE, task_bytes=task_mib * MEBIBYTE,
+        isolation=isolation.value,
         on_corrupt="skip" if on_corrupt == "skip" else "fail",
         fail_on_data_loss=fail_on_data_loss, is_single_writer=single_writer,
     )  # fmt: skip

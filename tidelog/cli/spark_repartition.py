@@ -33,7 +33,7 @@ def repartition(
             "--from",
             metavar="DIR",
             help="Read the topic from this data directory, or its URL; without it the broker has "
-            "it. With transactions it must be a directory: only there aborted ones are told.",
+            "it.",
             show_default=False,
         ),
     ] = None,

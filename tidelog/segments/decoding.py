@@ -25,7 +25,7 @@ from tidelog.segments.log_scan import LegacyEntries, Section, SoundBatches, Woun
 from tidelog.segments.read_options import CORRUPT, ReadOptions, schema
 from tidelog.segments.record_spans import RecordSpans, SpanRoom
 
-__all__ = ["Aim", "decode_batches", "decode_sections"]
+__all__ = ["AbortedMask", "Aim", "decode_batches", "decode_sections"]
 
 BUFFER_CHUNKS: Final = 4
 """Compressed chunks are decoded in pieces of so many chunks' size, decompressed."""
@@ -57,14 +57,16 @@ def decode_batches(
     options: ReadOptions,
     start_offset: int = 0,
     end_offset: int = INT64_MAX,
+    is_aborted: AbortedMask | None = None,
     where: str,
 ) -> tuple[pa.RecordBatch | None, int]:
     """Decode whole batches as they are stored, such as a broker answers to a fetch.
 
-    Which transactions were aborted is not in them: `options.isolation` is the broker's business.
+    Which transactions were aborted is not in them, so that `options.isolation` is not looked at.
 
     Args:
         start_offset, end_offset: Records below the one, at or above the other are left out.
+        is_aborted: Tells which batches are left out, such as `AbortedBatches`; None: none.
         where: They are from; for errors.
 
     Returns:
@@ -85,7 +87,7 @@ def decode_batches(
             yield section
             next_offset = max(next_offset, _next_offset(section))
 
-    aim = Aim(topic, partition, where, options, start_offset, end_offset)
+    aim = Aim(topic, partition, where, options, start_offset, end_offset, is_aborted)
     batches = list(decode_sections(watched(), aim))
     if not batches:
         return None, next_offset

@@ -76,13 +76,17 @@ def list_partitions(
     wanted = None if topics is None else frozenset(topics)
     ends = _checkpoint(parent, HIGH_WATERMARK_CHECKPOINT)
     starts = _checkpoint(parent, LOG_START_CHECKPOINT)
-    return [
-        PartitionFiles(
-            key.topic, key.partition, list_segments(directory), ends.get(key), starts.get(key, 0)
-        )
-        for key, directory in sorted(directories, key=lambda each: each[0])
-        if wanted is None or key.topic in wanted
-    ]
+    found: list[PartitionFiles] = []
+    for key, directory in sorted(directories, key=lambda each: each[0]):
+        if wanted is not None and key.topic not in wanted:
+            continue
+        try:
+            segments = list_segments(directory)
+        except FileNotFoundError:  # its topic was deleted just now
+            continue
+        end, start = ends.get(key), starts.get(key, 0)
+        found.append(PartitionFiles(key.topic, key.partition, segments, end, start))
+    return found
 
 
 def _single_file(location: Location, info: Any) -> PartitionFiles:

@@ -26,7 +26,7 @@ from tidelog.segments.location import Location, opened
 from tidelog.segments.log_files import PartitionFiles, SegmentFile
 from tidelog.segments.log_scan import SoundBatches, scan
 
-__all__ = ["Transactions", "last_stable_offset"]
+__all__ = ["AbortedBatches", "Transactions", "last_stable_offset"]
 
 CHUNK_BYTES: Final = 4 << 20
 APPLIED: Final = (
@@ -40,6 +40,34 @@ class _Aborted(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
+
+
+class AbortedBatches:
+    """Tells which batches are of aborted transactions, of which somebody else has told."""
+
+    def __init__(self, aborted: Iterable[tuple[int, int, int]]) -> None:
+        """Args:
+        aborted: Producer id, first and last offset of each; those of a producer do not overlap.
+        """
+        spans: dict[int, list[tuple[int, int]]] = {}
+        for producer_id, first_offset, last_offset in aborted:
+            spans.setdefault(producer_id, []).append((first_offset, last_offset))
+        self._spans = {key: np.array(sorted(each)) for key, each in spans.items()}
+
+    def __call__(self, table: BatchTable) -> NDArray[Any]:
+        """Return of each batch whether a `read_committed` reader leaves it out."""
+        found: NDArray[Any] = np.zeros(len(table), dtype=bool)
+        data = np.flatnonzero(_is_data(table))
+        producers, offsets = table["producer_id"][data], table["base_offset"][data]
+        for producer_id in np.unique(producers).tolist():
+            spans = self._spans.get(producer_id)
+            if spans is None:
+                continue
+            of_producer = producers == producer_id
+            begun = np.searchsorted(spans[:, 0], offsets[of_producer], side="right") - 1
+            is_inside = (begun >= 0) & (offsets[of_producer] <= spans[begun, 1])
+            found[data[of_producer]] = is_inside
+        return found
 
 
 class Transactions:

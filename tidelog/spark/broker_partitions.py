@@ -7,8 +7,8 @@ from typing import Final
 
 from protocol.errors import BrokerError, ErrorCode
 from protocol.identifiers import TopicPartition
-from tidelog.client import TopicInfo
-from tidelog.segments.errors import DataLossError
+from tidelog.client import PartitionInfo, TopicInfo
+from tidelog.client.retrying import is_unknown_topic
 from tidelog.spark.broker_link import BrokerLink
 from tidelog.spark.offset_ranges import Bounds
 from tidelog.spark.options import SourceOptions
@@ -24,6 +24,7 @@ class BrokerPartitions:
 
     def __init__(self, link: BrokerLink, options: SourceOptions) -> None:
         self._link = link
+        self._is_committed = options.isolation == "read_committed"
         assigned = {partition.topic for partition in options.assigned or ()}
         self._named = tuple(sorted(assigned)) or options.topics or ()
 
@@ -40,10 +41,9 @@ class BrokerPartitions:
         ]
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Return log starts and high watermarks.
+        """Return log starts and high watermarks; for `read_committed` last stable offsets.
 
         Raises:
-            DataLossError: a partition was deleted since it was listed.
             BrokerError: the broker cannot serve a partition.
         """
         if not partitions:
@@ -53,19 +53,26 @@ class BrokerPartitions:
             for topic in self._topics(sorted({partition.topic for partition in partitions}))
             for each in topic.partitions
         }
-        bounds: dict[TopicPartition, Bounds] = {}
-        for partition in partitions:
-            if partition not in found:
-                raise DataLossError(f"{partition} is there no more")
-            there = found[partition]
-            if there.error:
-                raise BrokerError(there.error, str(partition))
-            bounds[partition] = Bounds(there.log_start_offset, there.high_watermark)
-        return bounds
+        there = {each: self._bounds_of(each, found[each]) for each in partitions if each in found}
+        return {each: bounds for each, bounds in there.items() if bounds is not None}
 
     def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> int | None:
         found = self._link.ask(lambda client: client.offsets(*partition, time_ms=timestamp_ms))
         return found[0] if found else None
+
+    def _bounds_of(self, partition: TopicPartition, info: PartitionInfo) -> Bounds | None:
+        if info.error:
+            raise BrokerError(info.error, str(partition))
+        end = info.high_watermark
+        if self._is_committed:
+            try:
+                told = self._link.ask(lambda client: client.transactions(*partition))
+            except BrokerError as error:
+                if is_unknown_topic(error):  # it was deleted just now
+                    return None
+                raise
+            end = max(info.log_start_offset, min(end, told.last_stable_offset))
+        return Bounds(info.log_start_offset, end)
 
     def _topics(self, names: Sequence[str]) -> Sequence[TopicInfo]:
         topics = self._link.ask(lambda client: client.topics(*names))

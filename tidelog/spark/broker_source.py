@@ -89,7 +89,7 @@ class PushedBrokerReader(BrokerReader):
     """The same, for a query that Spark has filters of to push."""
 
     def pushFilters(self, pushed: list[Any]) -> Iterable[Any]:
-        self._pushed = filters.pushed(pushed)
+        self._pushed = filters.pushed(pushed, with_offsets=self._options.on_corrupt != "tag")
         self._rows = self._rows.sparing(self._pushed)
         return pushed  # Spark checks them all again: what they tell here only spares reads
 

@@ -41,6 +41,6 @@ class _DirectoryReader(DataSourceReader):
 
 class _PushedReader(_DirectoryReader):
     def pushFilters(self, pushed: list[Any]) -> Iterable[Any]:
-        self._pushed = filters.pushed(pushed)
+        self._pushed = filters.pushed(pushed, with_offsets=self._options.on_corrupt != "tag")
         self._rows = self._rows.sparing(self._pushed)
         return pushed  # Spark checks them all again: what they tell here only spares reads

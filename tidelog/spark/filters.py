@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from protocol.errors import BrokerError, ErrorCode
 from protocol.identifiers import TopicPartition
 from protocol.limits import INT64_MAX
 from tidelog.spark.offset_ranges import OffsetRange, Partitions
@@ -59,8 +60,8 @@ class Pushed(msgspec.Struct, frozen=True):
             return None
         start, end = max(start, self.offset.start), min(end, self.offset.end)
         if start < end and self.start_timestamp_ms is not None:
-            first = partitions.offset_for_time(partition, self.start_timestamp_ms)
-            start = end if first is None else max(start, first)
+            first = _offset_for_time(partitions, partition, self.start_timestamp_ms, end)
+            start = max(start, first)
         return OffsetRange(partition, start, end) if start < end else None
 
     @property
@@ -76,14 +77,31 @@ class Pushed(msgspec.Struct, frozen=True):
         return None if end == Interval().end else -(-end // 1_000)
 
 
+def _offset_for_time(
+    partitions: Partitions, partition: TopicPartition, timestamp_ms: int, end: int
+) -> int:
+    try:
+        found = partitions.offset_for_time(partition, timestamp_ms)
+    except BrokerError as error:
+        if error.number != ErrorCode.CORRUPT_MESSAGE:
+            raise
+        return 0  # what becomes of the damage on the way the read decides
+    return end if found is None else found
+
+
 def are_asked_for() -> bool:
     """Say whether this process was started to push filters into a reader."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return PUSHING_MODULE in sys.modules or (spec is not None and spec.name == PUSHING_MODULE)
 
 
-def pushed(filters: Iterable[Any]) -> Pushed:
-    """Return what filters of Spark's leave; those that say nothing here are passed over."""
+def pushed(filters: Iterable[Any], *, with_offsets: bool = True) -> Pushed:
+    """Return what filters of Spark's leave; those that say nothing here are passed over.
+
+    Args:
+        with_offsets: Not with rows of damage: these have the first offset that is read of what
+            they hide, which would be another one.
+    """
     found = Pushed()
     for each in filters:
         column, kind = each.attribute if hasattr(each, "attribute") else (), type(each).__name__
@@ -93,7 +111,7 @@ def pushed(filters: Iterable[Any]) -> Pushed:
             chosen = _either(found.partitions, _listed(kind, each, int))
             interval = found.partition.and_(_interval(kind, each))
             found = _with(found, partitions=chosen, partition=interval)
-        elif column == ("offset",):
+        elif column == ("offset",) and with_offsets:
             found = _with(found, offset=found.offset.and_(_interval(kind, each)))
         elif column == ("timestamp",):
             found = _with(found, timestamp_us=found.timestamp_us.and_(_interval(kind, each)))

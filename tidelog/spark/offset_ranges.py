@@ -26,9 +26,11 @@ __all__ = [
     "fair_share",
     "offsets_from_json",
     "offsets_to_json",
+    "report_loss",
     "stream_ends",
     "stream_ranges",
     "stream_starts",
+    "stream_target",
 ]
 
 logger: Final = logging.getLogger(__name__)
@@ -61,7 +63,7 @@ class Partitions(Protocol):
         """Return all partitions there are."""
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """Return the offsets that each of these has."""
+        """Return the offsets that each of these has; those that are gone are left out."""
 
     def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> int | None:
         """Return the first offset whose record is as late as that; None if there is none."""
@@ -77,9 +79,10 @@ def batch_ranges(options: SourceOptions, partitions: Partitions) -> list[OffsetR
     starting, ending = options.batch_limits()
     chosen = _chosen(options, partitions)
     bounds = partitions.bounds(chosen)
+    _report_gone(options, chosen, bounds)
     starts = _resolved("starting", starting, options, partitions, bounds)
     ends = _resolved("ending", ending, options, partitions, bounds)
-    ranges = [OffsetRange(each, starts[each], ends[each]) for each in chosen]
+    ranges = [OffsetRange(each, starts[each], ends[each]) for each in sorted(bounds)]
     return _there(ranges, bounds, options)
 
 
@@ -101,17 +104,20 @@ def stream_ends(
     Raises:
         DataLossError: a partition is gone, or shorter than what was read of it.
     """
-    chosen = _chosen(options, partitions)
-    bounds = partitions.bounds(chosen)
-    gone = [partition for partition in starts if partition not in bounds]
-    if gone:
-        _report_loss(options, f"{_names(gone)} is there no more")
-    begins = {each: starts.get(each, bounds[each].earliest) for each in chosen}
+    bounds = partitions.bounds(_chosen(options, partitions, known=starts))
+    _report_gone(options, starts, bounds)
+    begins = {each: starts.get(each, bounds[each].earliest) for each in sorted(bounds)}
     for partition, begin in begins.items():
         end = bounds[partition].end
         if begin > end:
-            _report_loss(options, f"{partition} was read up to {begin} and ends at {end} now")
-    return begins, {each: max(begins[each], bounds[each].end) for each in chosen}
+            report_loss(options, f"{partition} was read up to {begin} and ends at {end} now")
+    return begins, {each: max(begins[each], bounds[each].end) for each in begins}
+
+
+def stream_target(options: SourceOptions, partitions: Partitions) -> Offsets:
+    """Return where all there is ends; what is missing `stream_ends` tells."""
+    selected = [each for each in partitions.all() if options.selects(each)]
+    return {each: there.end for each, there in partitions.bounds(selected).items()}
 
 
 def stream_ranges(
@@ -125,13 +131,12 @@ def stream_ranges(
     grown = [each for each in sorted(ends) if ends[each] > starts.get(each, 0)]
     if not grown:
         return []
-    there = set(partitions.all())
-    gone = [each for each in grown if each not in there]
-    if gone:
-        _report_loss(options, f"{_names(gone)} is there no more")
-    read = [each for each in grown if each in there]
-    ranges = [OffsetRange(each, starts.get(each, 0), ends[each]) for each in read]
-    return _there(ranges, partitions.bounds(read), options)
+    bounds = partitions.bounds(grown)
+    _report_gone(options, grown, bounds)
+    ranges = [
+        OffsetRange(each, starts.get(each, 0), ends[each]) for each in grown if each in bounds
+    ]
+    return _there(ranges, bounds, options)
 
 
 def fair_share(starts: Offsets, ends: Offsets, offsets_max: int) -> Offsets:
@@ -172,26 +177,44 @@ def offsets_from_json(topics: JsonOffsets) -> Offsets:
     }
 
 
-def _report_loss(options: SourceOptions, what: str) -> None:
+def report_loss(options: SourceOptions, what: str) -> None:
+    """Raise DataLossError; with failOnDataLoss=false only warn."""
     if options.fail_on_data_loss:
         raise DataLossError(f"{what}; failOnDataLoss=false goes on with what there is")
     logger.warning("%s; the query goes on, for failOnDataLoss=false", what)
+
+
+def _report_gone(
+    options: SourceOptions,
+    wanted: Iterable[TopicPartition],
+    there: Mapping[TopicPartition, Bounds],
+) -> None:
+    gone = [each for each in wanted if each not in there]
+    if gone:
+        report_loss(options, f"{_names(gone)} is there no more")
 
 
 def _names(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(map(str, sorted(partitions)))
 
 
-def _chosen(options: SourceOptions, partitions: Partitions) -> list[TopicPartition]:
+def _chosen(
+    options: SourceOptions, partitions: Partitions, known: Iterable[TopicPartition] = ()
+) -> list[TopicPartition]:
+    """Return what the options choose of what is there.
+
+    Args:
+        known: What was there before: if it is gone that is loss, and no wrong option.
+    """
     there = sorted(partitions.all())
-    topics = {each.topic for each in there}
+    were_there = {*there, *known}
+    topics = {each.topic for each in were_there}
     missing = [topic for topic in options.topics or () if topic not in topics]
     if options.assigned is not None:
-        missing = [str(each) for each in options.assigned if each not in there]
+        missing = [str(each) for each in options.assigned if each not in were_there]
     if missing:
-        raise OptionError(
-            f"{', '.join(missing)} is not there; there is {', '.join(sorted(topics))}"
-        )
+        names = sorted({each.topic for each in there})
+        raise OptionError(f"{', '.join(missing)} is not there; there is {', '.join(names)}")
     return [each for each in there if options.selects(each)]
 
 
@@ -235,7 +258,7 @@ def _there(
     for partition, start, end in ranges:
         earliest, there_end = bounds[partition]
         if start < earliest or max(start, end) > there_end:
-            _report_loss(
+            report_loss(
                 options,
                 f"offsets {start} to {end - 1} of {partition} were asked for, it has "
                 f"{earliest} to {there_end - 1}",

@@ -38,7 +38,7 @@ _RANGES: Final = (
     "maxOffsetsPerTrigger", "minPartitions",
 )  # fmt: skip
 BROKER_OPTIONS: Final = (
-    "broker", *_RANGES, "includeHeaders", "checkCrc", "onCorrupt",
+    "broker", *_RANGES, "includeHeaders", "checkCrc", "onCorrupt", "isolation",
 )  # fmt: skip
 SEGMENTS_OPTIONS: Final = (
     "path", *_RANGES, "includeHeaders", "splitBytes", "checkCrc", "onCorrupt", "isolation",
@@ -216,8 +216,11 @@ def _assigned(name: str, value: str) -> tuple[TopicPartition, ...]:
     try:
         topics = msgspec.json.decode(value, type=dict[str, list[int]])
     except msgspec.MsgspecError:
+        topics = {}
+    assigned = tuple(TopicPartition(topic, n) for topic, each in topics.items() for n in each)
+    if not assigned:
         _refuse(name, value, 'JSON such as {"web-logs":[0,1]}')
-    return tuple(TopicPartition(topic, n) for topic, each in topics.items() for n in each)
+    return assigned
 
 
 def _limit(given: Mapping[str, str], side: Literal["starting", "ending"]) -> Limit | None:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from protocol.identifiers import TopicPartition
 from tidelog.segments.errors import DataLossError
 from tidelog.segments.location import Location
 from tidelog.segments.log_files import PartitionFiles, list_partitions
 from tidelog.segments.plan import Split, bounds, offset_for_time, plan
-from tidelog.spark.offset_ranges import Bounds, OffsetRange, divide
+from tidelog.spark.offset_ranges import Bounds, OffsetRange, divide, report_loss
 from tidelog.spark.options import SourceOptions
 
 __all__ = ["SegmentSplits"]
 
-logger: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
 class SegmentSplits:
-    """A data directory as it is when this is made: `Partitions` of `offset_ranges`."""
+    """A data directory as it is when this is made: `Partitions` of `offset_ranges`.
+
+    Where files have gone since, merged by the cleaner or deleted by retention, it is listed again.
+    """
 
     def __init__(self, location: Location, options: SourceOptions) -> None:
         self._location, self._options = location, options
@@ -38,7 +39,8 @@ class SegmentSplits:
         def bounds_of(files: PartitionFiles) -> Bounds:
             return Bounds(*bounds(self._location, files, isolation=self._options.isolation))
 
-        return {each: self._looked_up(each, bounds_of) for each in partitions}
+        found = {each: self._looked_up(each, bounds_of) for each in partitions}
+        return {each: there for each, there in found.items() if there is not None}
 
     def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> int | None:
         return self._looked_up(
@@ -49,7 +51,8 @@ class SegmentSplits:
         """Return splits that hold the ranges, each offset in one of them: minPartitions or more.
 
         Raises:
-            DataLossError: a segment has gone since the directory was listed.
+            DataLossError: some of it has gone since the directory was listed, and
+                failOnDataLoss=true.
         """
         splits = [split for each in ranges for split in self._planned(each)]
         if ranges and len(splits) < (self._options.min_partitions or 0):
@@ -59,25 +62,29 @@ class SegmentSplits:
 
     def _planned(self, wanted: OffsetRange) -> list[Split]:
         partition, start, end = wanted
-        split_bytes = self._options.split_bytes
-        return self._looked_up(
-            partition,
-            lambda files: plan(self._location, files, start, end, split_bytes=split_bytes),
-        )
 
-    def _looked_up(self, partition: TopicPartition, look: Callable[[PartitionFiles], T]) -> T:
-        """Return what a look into a partition's files gives.
+        def planned(files: PartitionFiles) -> tuple[int, list[Split]]:
+            first = files.segments[0].base_offset if files.segments else end
+            begin = max(start, first, files.log_start_offset)
+            split_bytes = self._options.split_bytes
+            return begin, plan(self._location, files, begin, end, split_bytes=split_bytes)
 
-        With failOnDataLoss=false it is given again where files have gone since they were listed,
-        as long as the list then differs.
-        """
-        while True:
-            files = self._files[partition]
+        begin, splits = self._looked_up(partition, planned) or (end, [])
+        if begin > start:
+            gone = f"offsets {start} to {min(begin, end) - 1} of {partition} are there no more"
+            report_loss(self._options, gone)
+        return splits
+
+    def _looked_up(
+        self, partition: TopicPartition, look: Callable[[PartitionFiles], T]
+    ) -> T | None:
+        """Return what a look into a partition's files gives; None if there is no such partition."""
+        while (files := self._files.get(partition)) is not None:
             try:
                 return look(files)
-            except DataLossError as error:
+            except DataLossError:
                 listed = self._listed()
-                if self._options.fail_on_data_loss or listed.get(partition, files) == files:
+                if listed.get(partition) == files:
                     raise
-                logger.warning("left out, for failOnDataLoss=false: %s", error)
                 self._files = listed
+        return None

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import copy
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
+from protocol.identifiers import TopicPartition
 from tidelog.segments.batch_rows import batch_rows
-from tidelog.segments.errors import DataLossError
+from tidelog.segments.errors import DataLossError, SegmentError
 from tidelog.segments.location import locate
 from tidelog.segments.plan import Split
 from tidelog.segments.reader import read_split
 from tidelog.spark.filters import Pushed
+from tidelog.spark.offset_ranges import OffsetRange, report_loss
 from tidelog.spark.options import SourceOptions
 from tidelog.spark.schema import arrow_schema_of, in_schema, read_options
+from tidelog.spark.segment_splits import SegmentSplits
 from tidelog.spark.worker import freeze_modules
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["BatchRows", "RecordRows", "SplitRows"]
-
-logger: Final = logging.getLogger(__name__)
 
 
 class SplitRows(ABC):
@@ -52,19 +52,43 @@ class SplitRows(ABC):
 
         Raises:
             DamagedError: there is damage, and onCorrupt=fail.
-            DataLossError: the file is gone, and failOnDataLoss=true.
+            DataLossError: some of it is gone, and failOnDataLoss=true.
         """
-        split = partition.value
-        if split is None:  # Spark's stand-in where there is nothing to read
+        if partition.value is None:  # Spark's stand-in where there is nothing to read
             return
+        for batch in in_schema(self._found(partition.value), self._schema):
+            freeze_modules()
+            yield batch
+
+    def _found(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield what is in a split; if its file has gone, what is in those that have its offsets.
+
+        It is the cleaner that puts another file in the place of some.
+        """
+        is_begun = False
         try:
-            for batch in in_schema(self._read(split), self._schema):
-                freeze_modules()
+            for batch in self._read(split):
+                is_begun = True
                 yield batch
         except DataLossError as error:
-            if self._options.fail_on_data_loss:
-                raise
-            logger.warning("left out, for failOnDataLoss=false: %s", error)
+            lost = str(error)
+        else:
+            return
+        if is_begun:
+            report_loss(self._options, lost)
+            return
+        partition = TopicPartition(split.topic, split.partition)
+        wanted = OffsetRange(partition, split.start_offset, split.end_offset)
+        options = msgspec.structs.replace(self._options, min_partitions=None)
+        try:
+            others = SegmentSplits(self.location, options).splits([wanted])
+        except DataLossError:
+            raise
+        except SegmentError:  # there is nothing at the path any more
+            report_loss(self._options, lost)
+            return
+        for other in others:
+            yield from self._found(other)
 
 
 class RecordRows(SplitRows):

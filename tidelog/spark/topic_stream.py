@@ -24,6 +24,7 @@ from tidelog.spark.offset_ranges import (
     stream_ends,
     stream_ranges,
     stream_starts,
+    stream_target,
 )
 from tidelog.spark.options import SourceOptions
 
@@ -90,7 +91,7 @@ if HAS_LIMITS:
             return ReadAllAvailable() if offsets_max is None else ReadMaxRows(offsets_max)
 
         def prepareForTriggerAvailableNow(self) -> None:
-            _, self._target = stream_ends(self.options, self.partitions_now(), {})
+            self._target = stream_target(self.options, self.partitions_now())
 
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
             read = offsets_from_json(start)

@@ -24,6 +24,7 @@ from tidelog.lake.parquet_files import ParquetOptions
 from tidelog.lake.reader import lake_topics, open_topic
 from tidelog.lake.store import locate_lake
 from tidelog.segments.errors import DataLossError
+from tidelog.spark.broker_link import checked_address
 from tidelog.spark.jobs.archive_options import ArchiveOptions
 from tidelog.spark.jobs.archive_result import ArchiveResult
 from tidelog.spark.jobs.archive_source import ArchiveSource, BrokerSource, DirectorySource, Piece
@@ -166,8 +167,9 @@ class _Archive:
             if start > end and self._options.fail_on_data_loss:
                 raise DataLossError(
                     f"the lake has {key} up to offset {start}, it ends at {end} now: either "
-                    "records were lost, or this is another topic of that name; "
-                    "--record-data-loss waits until it is as long again"
+                    "records were lost, or this is another topic of that name, or the lake was "
+                    "filled with --isolation read_uncommitted; --record-data-loss waits until it "
+                    "is as long again"
                 )
             if start < earliest:
                 losses.append((key, start, earliest))
@@ -326,9 +328,10 @@ class _Archive:
 
 def _source(options: ArchiveOptions) -> ArchiveSource | None:
     if options.path is not None:
-        return DirectorySource(options.path, options.topics)
+        return DirectorySource(options.path, options.topics, options.isolation)
     if options.broker is not None:
-        return BrokerSource(options.broker, options.topics)
+        broker = checked_address(options.broker)
+        return BrokerSource(broker, options.topics, options.isolation)
     return None
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from tidelog.segments.errors import OptionError
-from tidelog.segments.read_options import OnCorrupt
+from tidelog.segments.read_options import Isolation, OnCorrupt
 
 __all__ = ["ArchiveOptions", "Table"]
 
@@ -37,6 +37,8 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Size of a Parquet file that is large enough."""
     task_bytes: int = 128 << 20
     """Bytes of log for one task."""
+    isolation: Isolation = "read_committed"
+    """A lake is for good: by default what may yet be aborted waits, and what was is left out."""
     on_corrupt: OnCorrupt = "fail"
     fail_on_data_loss: bool = True
     is_single_writer: bool = False

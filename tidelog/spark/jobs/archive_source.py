@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
+import msgspec
 import pyarrow as pa
 
-from protocol.error_codes import ErrorCode
 from protocol.errors import BrokerError
 from protocol.identifiers import TopicPartition
 from tidelog.client import Client
-from tidelog.segments.decoding import decode_batches
 from tidelog.segments.errors import DataLossError, OptionError
 from tidelog.segments.location import locate
 from tidelog.segments.log_files import PartitionFiles, list_partitions
 from tidelog.segments.plan import Split, bounds, plan
-from tidelog.segments.read_options import ReadOptions
+from tidelog.segments.read_options import Isolation, ReadOptions
 from tidelog.segments.reader import read_split
-from tidelog.spark.offset_ranges import Bounds
+from tidelog.spark.broker_link import BrokerLink
+from tidelog.spark.offset_ranges import Bounds, OffsetRange
+from tidelog.spark.range_reader import RangeReader
 
 __all__ = ["ArchiveSource", "BrokerSource", "DirectorySource", "Piece"]
 
-FETCH_BYTES: Final = 8 << 20
 INTERNAL_PREFIX: Final = "__"
 """Of topics that are archived only if they are named, such as `__consumer_offsets`."""
 
@@ -43,6 +43,9 @@ class Piece(NamedTuple):
 
 class ArchiveSource(Protocol):
     """Somewhere that topics are."""
+
+    isolation: Isolation
+    """`read_committed`: up to the last stable offset, and without aborted transactions."""
 
     def bounds(self) -> Mapping[TopicPartition, Bounds]:
         """Return what there is of the topics that are to be archived."""
@@ -64,12 +67,15 @@ class DirectorySource:
         topics: None: all but internal ones.
     """
 
-    def __init__(self, path: str, topics: Sequence[str] | None) -> None:
-        self._path, self._topics = path, topics
+    def __init__(
+        self, path: str, topics: Sequence[str] | None, isolation: Isolation = "read_committed"
+    ) -> None:
+        self._path, self._topics, self.isolation = path, topics, isolation
         self._files: dict[TopicPartition, PartitionFiles] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DirectorySource, (self._path, self._topics)  # tasks have no use for all the files
+        # Tasks have no use for all the files.
+        return DirectorySource, (self._path, self._topics, self.isolation)
 
     def bounds(self) -> Mapping[TopicPartition, Bounds]:
         location = locate(self._path)
@@ -85,7 +91,10 @@ class DirectorySource:
             for files in found
             if _is_wanted(files.topic, self._topics)
         }
-        return {key: Bounds(*bounds(location, files)) for key, files in self._files.items()}
+        return {
+            key: Bounds(*bounds(location, files, isolation=self.isolation))
+            for key, files in self._files.items()
+        }
 
     def pieces(
         self, partition: TopicPartition, start: int, end: int, size_bytes: int
@@ -109,6 +118,7 @@ class DirectorySource:
 
     def batches(self, piece: Piece, options: ReadOptions) -> Iterator[pa.RecordBatch]:
         location = locate(self._path)
+        options = msgspec.structs.replace(options, isolation=self.isolation)
         for split in piece.splits:
             yield from read_split(location, split, options)
 
@@ -121,24 +131,33 @@ class BrokerSource:
         topics: None: all but internal ones.
     """
 
-    def __init__(self, address: str, topics: Sequence[str] | None) -> None:
-        self._address, self._topics = address, topics
+    def __init__(
+        self, address: str, topics: Sequence[str] | None, isolation: Isolation = "read_committed"
+    ) -> None:
+        self._address, self._topics, self.isolation = address, topics, isolation
         self._record_bytes: dict[TopicPartition, float] = {}
 
     def bounds(self) -> Mapping[TopicPartition, Bounds]:
-        found = {}
+        if self._record_bytes:  # it has answered before: if it does not now, it is restarted
+            with BrokerLink(self._address) as link:
+                return link.ask(self._bounds)
         with Client(self._address) as client:
-            for topic in client.topics(*(self._topics or ())):
-                if topic.error:
-                    raise BrokerError(topic.error, topic.name)
-                for each in topic.partitions if _is_wanted(topic.name, self._topics) else ():
-                    key = TopicPartition(topic.name, each.partition)
-                    if each.error:
-                        raise BrokerError(each.error, str(key))
-                    there = Bounds(each.log_start_offset, each.high_watermark)
-                    found[key] = there
-                    count = max(there.end - there.earliest, 1)
-                    self._record_bytes[key] = max(each.size_bytes / count, 1.0)
+            return self._bounds(client)
+
+    def _bounds(self, client: Client) -> Mapping[TopicPartition, Bounds]:
+        found = {}
+        for topic in client.topics(*(self._topics or ())):
+            if topic.error:
+                raise BrokerError(topic.error, topic.name)
+            for each in topic.partitions if _is_wanted(topic.name, self._topics) else ():
+                key = TopicPartition(topic.name, each.partition)
+                if each.error:
+                    raise BrokerError(each.error, str(key))
+                start, end = each.log_start_offset, each.high_watermark
+                self._record_bytes[key] = max(each.size_bytes / max(end - start, 1), 1.0)
+                if self.isolation == "read_committed":
+                    end = min(end, client.transactions(*key).last_stable_offset)
+                found[key] = Bounds(start, max(start, end))
         return found
 
     def pieces(
@@ -149,35 +168,14 @@ class BrokerSource:
         return [Piece(partition, begin, stop) for begin, stop in pairwise(cuts)]
 
     def batches(self, piece: Piece, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-        (topic, partition), offset = piece.partition, piece.start
-        with Client(self._address) as client:
-            while offset < piece.end:
-                try:
-                    answer = client.fetch_batches(topic, partition, offset, max_bytes=FETCH_BYTES)
-                except BrokerError as error:
-                    if error.number != ErrorCode.OFFSET_OUT_OF_RANGE:
-                        raise
-                    raise DataLossError(
-                        f"offsets {offset} to {piece.end - 1} of {piece.partition} are gone: "
-                        "retention has deleted them"
-                    ) from error
-                if answer.next_offset == offset:  # below the high watermark there is an answer
-                    raise DataLossError(
-                        f"{piece.partition} ends at offset {offset} now; offsets up to "
-                        f"{piece.end - 1} were there"
-                    )
-                batch, offset = decode_batches(
-                    answer.data,
-                    topic=topic,
-                    partition=partition,
-                    options=options,
-                    start_offset=offset,
-                    end_offset=piece.end,
-                    where=f"{piece.partition} of {self._address}",
-                )
-                offset = max(offset, answer.next_offset)
-                if batch is not None:
-                    yield batch
+        wanted = OffsetRange(piece.partition, piece.start, piece.end)
+        options = msgspec.structs.replace(options, isolation=self.isolation)
+        with BrokerLink(self._address) as link:
+            yield from RangeReader(link, wanted, options, _lose).batches()
+
+
+def _lose(what: str) -> NoReturn:
+    raise DataLossError(what)
 
 
 def _is_wanted(topic: str, topics: Sequence[str] | None) -> bool:

@@ -23,11 +23,8 @@ from numpy.typing import NDArray
 from protocol.compression import Codec
 from protocol.identifiers import TopicPartition
 from tidelog.client import Client
-from tidelog.segments.errors import DataLossError, SegmentError
-from tidelog.segments.location import locate
-from tidelog.segments.log_files import list_partitions
+from tidelog.segments.errors import DataLossError
 from tidelog.segments.murmur2 import key_partitions
-from tidelog.segments.plan import bounds
 from tidelog.segments.read_options import ReadOptions
 from tidelog.spark.jobs.archive_source import ArchiveSource, BrokerSource, DirectorySource
 from tidelog.spark.jobs.exact_append import COLUMNS, ExactAppend
@@ -42,7 +39,7 @@ __all__ = ["RepartitionOptions", "partitions_of", "run"]
 KEYLESS_RUN: Final = 100
 """Records without a key change the partition after so many offsets: batches stay large."""
 PIECE_BYTES: Final = 64 << 20
-READ: Final = ReadOptions(columns=("offset", *COLUMNS), isolation="read_committed")
+READ: Final = ReadOptions(columns=("offset", *COLUMNS))
 
 
 class RepartitionOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,24 +102,16 @@ def partitions_of(rows: pa.RecordBatch, source_partition: int, partitions: int) 
 
 
 def _source(options: RepartitionOptions) -> ArchiveSource:
+    """Return the source, of which what was aborted is left out, and what is undecided waits."""
     if options.path is not None:
         return DirectorySource(options.path, [options.topic])
     return BrokerSource(options.broker, [options.topic])
 
 
 def _ends(options: RepartitionOptions) -> Mapping[int, tuple[int, int]]:
-    """Return where each partition of the source begins and ends; undecided transactions wait."""
-    if options.path is None:
-        found = BrokerSource(options.broker, [options.topic]).bounds()
-        return {key.partition: (each.earliest, each.end) for key, each in found.items()}
-    location = locate(options.path)
-    ends = {
-        files.partition: bounds(location, files, isolation="read_committed")
-        for files in list_partitions(location, [options.topic])
-    }
-    if not ends:
-        raise SegmentError(f"{options.path} has no topic {options.topic!r}")
-    return ends
+    """Return where each partition of the source begins and ends."""
+    bounds = _source(options).bounds()
+    return {key.partition: (each.earliest, each.end) for key, each in bounds.items()}
 
 
 def _copy(options: RepartitionOptions, job: Job, round_: Round) -> Sequence[Copied]:
