@@ -20,6 +20,7 @@ from tidelog.segments import kernel, kernel_numba, kernel_numpy
 from tidelog.segments.batch_table import walk
 from tidelog.segments.columns import HEADERS, to_record_batch
 from tidelog.segments.inflate import inflate
+from tidelog.segments.record_spans import record_spans as spans
 
 KERNELS = {
     "numba": (kernel_numba, None),
@@ -177,3 +178,22 @@ def test_given_many_batches_of_unlike_size_when_decoded_then_all_kernels_agree(m
     for one in results[1:]:
         for name, first, second in zip(one._fields, results[0], one, strict=True):
             assert np.array_equal(first, second), name
+
+
+@pytest.mark.usefixtures("any_kernel")
+def test_given_a_compressed_batch_that_claims_millions_when_decoded_then_no_room_is_made_for_them(
+    monkeypatch,
+):
+    good = build_batch([(n, 7, b"k", b"v") for n in range(3)], codec=Codec.ZSTD)
+    bad = bytearray(build_batch([(3, 7, b"k", b"v")], base_offset=3, codec=Codec.ZSTD))
+    bad[23:27] = (2**24 - 1).to_bytes(4, "big")  # its last offset delta, and its count of records
+    bad[57:61] = (2**24).to_bytes(4, "big")
+    CRC.pack_into(bad, CRC_POSITION, crc32c(memoryview(bad)[ATTRIBUTES_POSITION:]))
+    data = good + bytes(bad)
+    walked, room = walk(data), []
+    monkeypatch.setattr(kernel, "record_spans", lambda count: room.append(count) or spans(count))
+
+    found, row = kernel.decode(inflate(data, walked.table), walked.table)
+
+    assert (len(walked.table), row, room) == (2, 1, [3])
+    assert found.offset.tolist() == [0, 1, 2]

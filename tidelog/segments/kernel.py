@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from protocol.record_batch_header import LOG_APPEND_TIME_FLAG
+from protocol.record_batch_header import LOG_APPEND_TIME_FLAG, RECORD_BYTES_MIN
 from tidelog.segments.batch_table import BatchTable
 from tidelog.segments.inflate import InflatedRecords
 from tidelog.segments.kernel_choice import chosen_kernel as _kernel
@@ -37,19 +37,31 @@ def decode(
     Args:
         room: For the spans; else they get their own.
     """
+    possible = _possible(inflated, table)
+    table, starts, ends = table[:possible], inflated.starts[:possible], inflated.ends[:possible]
     count = int(table["record_count"].sum())
     spans = record_spans(count) if room is None else room.take(count)
     attributes = table["attributes"]
     bad = _kernel().decode_records(
-        inflated.buffer, inflated.starts, inflated.ends, table["record_count"].astype(np.int64),
+        inflated.buffer, starts, ends, table["record_count"].astype(np.int64),
         table["base_offset"].copy(), table["last_offset"] - table["base_offset"],
         table["base_timestamp"].copy(), table["max_timestamp"].copy(),
         attributes & LOG_APPEND_TIME_FLAG != 0, *spans,
     )  # fmt: skip
     if bad == SOUND:
-        return spans, None
+        return spans, None if possible == len(inflated.starts) else possible
     count = int(table["record_count"][:bad].sum())
     return RecordSpans(*(column[:count] for column in spans)), int(bad)
+
+
+def _possible(inflated: InflatedRecords, table: BatchTable) -> int:
+    """Return how many batches there are before the first whose records have no room in its bytes.
+
+    Before room is made for them: a compressed batch of a hundred bytes may claim millions.
+    """
+    claimed = table["record_count"] * np.int64(RECORD_BYTES_MIN)
+    impossible = claimed > inflated.ends - inflated.starts
+    return int(np.argmax(impossible)) if impossible.any() else len(table)
 
 
 def decode_headers(inflated: InflatedRecords, spans: RecordSpans) -> tuple[HeaderSpans, int | None]:
