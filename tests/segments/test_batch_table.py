@@ -67,6 +67,7 @@ def test_given_a_cut_end_when_walked_then_only_whole_batches_and_no_fault(cut):
         (57, b"\x7f\xff\xff\xff", "header cannot be"),
         (0, b"\x00" * 8, "header cannot be"),
         (21, b"\x00\x07", "header cannot be"),
+        (0, (2**63 - 1).to_bytes(8, "big"), "header cannot be"),
     ],
 )
 def test_given_a_header_that_cannot_be_when_walked_then_it_ends_before_it_and_says_why(
@@ -82,3 +83,10 @@ def test_given_a_header_that_cannot_be_when_walked_then_it_ends_before_it_and_sa
     assert walked.end_position == len(first)
     assert walked.fault is not None
     assert reason in walked.fault
+
+
+def test_given_offsets_beyond_int64_when_walked_then_they_are_no_header():
+    batch = bytearray(build_batch([(n, 5, b"k", b"v") for n in range(3)]))
+    batch[:8] = (2**63 - 2).to_bytes(8, "big")
+
+    assert walk(bytes(batch)).fault == "its header cannot be"

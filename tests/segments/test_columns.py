@@ -108,3 +108,15 @@ def test_given_spans_with_nulls_and_empty_ones_when_made_an_array_then_they_are_
 
     array.validate(full=True)
     assert array.to_pylist() == [b"ab", b"", None, b""]
+
+
+def test_given_times_that_microseconds_cannot_say_when_made_columns_then_the_last_that_they_can():
+    times = [10**16, -(10**16), -1, 0]
+    data = b"".join(
+        build_batch([(n, time, b"k", b"v")], base_offset=n) for n, time in enumerate(times)
+    )
+
+    found = rows_of(data, ["timestamp"])["timestamp"].cast(pa.int64()).to_pylist()
+
+    farthest = (2**63 - 1) // 1000 * 1000
+    assert found == [farthest, -farthest, -1000, 0]

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from protocol.checksum import crc32c
 from protocol.compression import Codec
 from protocol.identifiers import Buffer
-from protocol.limits import RECORDS_PER_BATCH_MAX
+from protocol.limits import (
+    DECOMPRESSED_BYTES_MAX,
+    INT32_MAX,
+    INT64_MAX,
+    RECORDS_PER_BATCH_MAX,
+)
 from protocol.record_batch_header import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
@@ -29,7 +34,8 @@ from tidelog.segments.kernel_choice import chosen_kernel
 from tidelog.segments.kernel_numpy import find_batches
 
 __all__ = [
-    "BATCH_DTYPE", "NO_TIMESTAMP_FLAG", "BatchTable", "WalkedBatches", "walk", "wrong_crcs",
+    "BATCH_BYTES_MAX", "BATCH_DTYPE", "NO_TIMESTAMP_FLAG", "BatchTable", "WalkedBatches", "walk",
+    "wrong_crcs",
 ]  # fmt: skip
 
 BatchTable = NDArray[Any]
@@ -55,10 +61,13 @@ BATCH_DTYPE: Final = np.dtype(
 )  # fmt: skip
 """Times are milliseconds; `position` is where the batch begins in what was walked."""
 
+BATCH_BYTES_MAX: Final = DECOMPRESSED_BYTES_MAX
+"""No larger batch is read: none could be decoded, and a damaged length shall not have a gigabyte
+read."""
+
 NO_TIMESTAMP_FLAG: Final = 1 << 14
 """Not stored: an attribute of batches that were made of messages without timestamps."""
 CODEC_MAX: Final = max(Codec)
-INT32_MAX: Final = 2**31 - 1
 
 COMPILED_BYTES_MIN: Final = 2 << 20
 """In less the batches are found in plain Python: the compiled kernel takes a moment to load."""
@@ -132,7 +141,8 @@ def _first_unsound(table: BatchTable) -> int | None:
         | (table["record_count"] > RECORDS_PER_BATCH_MAX)
         | (is_open & (table["record_count"] > room))
         | (table["base_offset"] < 0)
-        | (deltas < 0)
+        | (table["last_offset"] < table["base_offset"])  # or beyond int64
+        | (table["last_offset"] == INT64_MAX)
         | (deltas > INT32_MAX)
         | (deltas + 1 < table["record_count"])
         | ((table["attributes"] & CODEC_MASK) > CODEC_MAX)

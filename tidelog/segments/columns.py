@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from protocol.limits import INT64_MAX
 from protocol.record_batch_header import LOG_APPEND_TIME_FLAG
 from tidelog.segments.batch_table import NO_TIMESTAMP_FLAG, BatchTable
 from tidelog.segments.errors import OptionError
@@ -41,6 +42,8 @@ COLUMNS: Final = tuple(name for name in TYPES if name != HEADERS)
 NO_TIMESTAMP_TYPE: Final = -1
 """Of messages of format 0, as in Kafka's clients."""
 MICROSECONDS: Final = 1_000
+TIME_MAX_MS: Final = INT64_MAX // MICROSECONDS
+"""In the year 294,247: what microseconds can say. Times beyond, either way, become this one."""
 
 
 def arrow_schema(columns: Sequence[str] = COLUMNS) -> pa.Schema:
@@ -80,7 +83,7 @@ def to_record_batch(
         if name == "offset":
             return pa.array(spans.offset)
         if name == "timestamp":
-            return pa.array(spans.timestamp * MICROSECONDS).cast(TYPES["timestamp"])
+            return _times(spans.timestamp)
         if name == "timestampType":
             attributes = table["attributes"]
             types = (attributes & LOG_APPEND_TIME_FLAG != 0).astype(np.int32)
@@ -121,6 +124,12 @@ def header_array(buffer: NDArray[Any], spans: RecordSpans, headers: HeaderSpans)
     np.cumsum(spans.header_count, out=offsets[1:])
     items = pa.StructArray.from_arrays([_text(names), values], fields=list(HEADER_TYPE))
     return pa.ListArray.from_arrays(pa.array(offsets), items, type=TYPES[HEADERS])
+
+
+def _times(milliseconds: NDArray[Any]) -> pa.Array:
+    microseconds = np.clip(milliseconds, -TIME_MAX_MS, TIME_MAX_MS)
+    microseconds *= MICROSECONDS
+    return pa.array(microseconds).cast(TYPES["timestamp"])
 
 
 def _text(names: pa.Array) -> pa.Array:

@@ -110,8 +110,8 @@ def encode(
             the arguments cannot be.
         MessageTooLargeError: a record is over 2 GiB.
     """
-    if batch_bytes < 1:
-        raise OptionError(f"batch_bytes is {batch_bytes}; it must be 1 or more")
+    if not 0 < batch_bytes <= BATCH_BYTES_MAX:
+        raise OptionError(f"batch_bytes is {batch_bytes}; it may be 1 to {BATCH_BYTES_MAX}")
     if base_offset is not None and base_offset < 0:
         raise OptionError(f"base_offset is {base_offset}; it must be 0 or more")
     records = record_columns(rows, base_offset)

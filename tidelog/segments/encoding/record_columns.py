@@ -22,8 +22,10 @@ __all__ = ["HeaderColumns", "RecordColumns", "Spans", "record_columns", "spans_o
 
 Column = NDArray[Any]
 
-TIMESTAMP_MS_MAX: Final = 2**62
+TIMESTAMP_MS_MAX: Final = 2**62 - 1
 """So that no difference of two of them leaves int64."""
+UNITS: Final = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
+"""Of Arrow: what makes milliseconds of them, by multiplication and division."""
 
 
 class Spans(NamedTuple):
@@ -126,12 +128,11 @@ def _timestamps(rows: pa.RecordBatch) -> Column:
     if not kinds.is_timestamp(column.type):
         raise OptionError(f"the column 'timestamp' is {column.type}; it must be a timestamp")
     times = np.asarray(column.cast(pa.int64()).fill_null(0))
-    if column.type.unit == "s":
-        times = times * 1_000
-    elif column.type.unit != "ms":
-        times = times // {"us": 1_000, "ns": 1_000_000}[column.type.unit]
-    if (np.abs(times) > TIMESTAMP_MS_MAX).any():
+    factor, divisor = UNITS[column.type.unit]
+    times, farthest = times // divisor, TIMESTAMP_MS_MAX // factor
+    if ((times > farthest) | (times < -farthest)).any():
         raise OptionError("a timestamp is too far from 1970 to be stored")
+    times = times * factor
     if column.null_count:
         times = np.where(np.asarray(column.is_null()), NO_TIMESTAMP, times)
     return times
