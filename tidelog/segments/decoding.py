@@ -10,17 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from protocol.errors import TidelogError
 from protocol.identifiers import Buffer
-from protocol.legacy_conversion import to_v2
 from protocol.limits import INT64_MAX
 from protocol.record_batch_header import CONTROL_FLAG
 from tidelog.segments import kernel
-from tidelog.segments.batch_table import NO_TIMESTAMP_FLAG, BatchTable, walk
+from tidelog.segments.batch_table import NO_TIMESTAMP_FLAG, BatchTable
 from tidelog.segments.columns import HEADERS, to_record_batch
-from tidelog.segments.errors import DamagedError
 from tidelog.segments.file_window import MemoryWindow
 from tidelog.segments.inflate import inflate
+from tidelog.segments.legacy_batches import legacy_batches
 from tidelog.segments.log_scan import LegacyEntries, Section, SoundBatches, Wound, scan
 from tidelog.segments.read_options import CORRUPT, ReadOptions, schema
 from tidelog.segments.record_spans import RecordSpans, SpanRoom
@@ -210,36 +208,13 @@ def _legacy_records(
     section: LegacyEntries, aim: Aim, room: SpanRoom
 ) -> Iterator[pa.RecordBatch | Wound]:
     """Yield the records of old entries, which are made record batches first."""
-    for found in _as_batches(section):
+    for found in legacy_batches(section):
         if isinstance(found, Wound):
             yield found
-        else:
-            table = walk(found).table
-            if section.entries[0].magic == 0:
-                table["attributes"] |= NO_TIMESTAMP_FLAG
-            yield from _records(SoundBatches(found, 0, table), aim, room)
-
-
-def _as_batches(section: LegacyEntries) -> Iterator[memoryview | Wound]:
-    """Yield the entries as record batches: all at once, or one by one where one of them is bad."""
-    entries = section.entries
-    try:
-        yield memoryview(to_v2(section.data, entries[0].position, entries[-1].end_position))
-        return
-    except TidelogError:
-        pass
-    first_offset: int | None = None
-    for entry in entries:
-        try:
-            yield memoryview(to_v2(section.data, entry.position, entry.end_position))
-        except TidelogError as error:
-            begin = section.position + entry.position
-            yield Wound(
-                begin, begin + entry.size_bytes,
-                entry.offset if first_offset is None else first_offset, entry.offset + 1,
-                str(error),
-            )  # fmt: skip
-        first_offset = entry.offset + 1
+            continue
+        if section.entries[0].magic == 0:
+            found.table["attributes"] |= NO_TIMESTAMP_FLAG
+        yield from _records(SoundBatches(found.data, section.position, found.table), aim, room)
 
 
 # --- wounds -----------------------------------------------------------------------------------
@@ -259,9 +234,7 @@ def _at_wound(wound: Wound, aim: Aim) -> pa.RecordBatch | None:
     is_before = wound.end_offset is not None and wound.end_offset <= aim.start_offset
     if is_before or first_offset >= aim.end_offset:
         return None
-    error = DamagedError(
-        aim.where, wound.position, wound.first_offset, wound.end_offset, wound.reason
-    )
+    error = wound.error(aim.where)
     if aim.options.on_corrupt == "fail":
         raise error
     if aim.options.on_corrupt == "skip":

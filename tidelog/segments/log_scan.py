@@ -6,14 +6,16 @@ whose header, CRC and offsets are right. What is made of wounds is for the calle
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from protocol.errors import BatchCorruptError, BatchTruncatedError
+from protocol.errors import BatchCorruptError, BatchTruncatedError, TidelogError
 from protocol.legacy_message_set import LegacyEntry, check_entry
-from protocol.limits import DECOMPRESSED_BYTES_MAX, INT64_MAX
+from protocol.limits import INT64_MAX
 from protocol.record_batch_header import (
     HEADER_BYTES,
     LENGTH_POSITION,
@@ -21,16 +23,21 @@ from protocol.record_batch_header import (
     MAGIC,
     MAGIC_POSITION,
 )
-from tidelog.segments.batch_table import BatchTable, WalkedBatches, walk, wrong_crcs
+from tidelog.segments.batch_table import (
+    BATCH_BYTES_MAX,
+    BatchTable,
+    WalkedBatches,
+    walk,
+    wrong_crcs,
+)
+from tidelog.segments.errors import DamagedError
 from tidelog.segments.file_window import Window
-from tidelog.segments.resync import next_sound
+from tidelog.segments.resync import first_offset, next_sound
 
 __all__ = ["BAD_CRC", "CUT", "LegacyEntries", "Section", "SoundBatches", "Wound", "scan"]
 
 BAD_CRC: Final = "its CRC does not match"
 CUT: Final = "it is cut: the file ends in it"
-BATCH_BYTES_MAX: Final = DECOMPRESSED_BYTES_MAX
-"""No larger batch is decoded anyway; a damaged length shall not have a gigabyte read."""
 
 
 class SoundBatches(NamedTuple):
@@ -50,6 +57,8 @@ class LegacyEntries(NamedTuple):
     position: int
     entries: list[LegacyEntry]
     """Their positions are those in `data`."""
+    first_offset: int
+    """Nothing in them has a smaller one."""
 
 
 class Wound(NamedTuple):
@@ -62,6 +71,10 @@ class Wound(NamedTuple):
     end_offset: int | None
     """The one after the last; None if nobody knows."""
     reason: str
+
+    def error(self, path: str) -> DamagedError:
+        """Return the error that tells of it."""
+        return DamagedError(path, self.position, self.first_offset, self.end_offset, self.reason)
 
 
 Section: TypeAlias = SoundBatches | LegacyEntries | Wound
@@ -104,8 +117,7 @@ class _LogScan:
 
     def run(self) -> Iterator[Section]:
         window = self.window
-        window.fill()
-        while len(window.data) and window.position < self.end_position:
+        while (len(window.data) or window.fill()) and window.position < self.end_position:
             if self.expected >= self.end_offset:
                 return
             if self._is_legacy():
@@ -120,18 +132,22 @@ class _LogScan:
                     return
                 self.expected = int(table["last_offset"][-1]) + 1
                 window.advance(walked.end_position)
-            if walked.fault is None:
-                if not self._more():
-                    yield from self._wound(CUT)
-            elif not self._is_legacy():
+            elif walked.fault is not None:
                 yield from self._wound(walked.fault)
+            elif not self._read_on(0):
+                yield from self._wound(self._why_cut())
 
     # --- record batches -----------------------------------------------------------------------
 
     def _walked(self) -> WalkedBatches:
         """Return the sound batches at the window's beginning, and what is wrong behind them."""
         walked = walk(self.window.data)
-        while len(walked.table) == 1 and self._is_in_doubt(walked) and self.window.fill():
+        while (
+            len(walked.table) == 1
+            and walked.fault is None
+            and self._is_in_doubt(walked)
+            and self._read_on(walked.end_position)
+        ):
             walked = walk(self.window.data)
         walked = self._blamed(walked)
         table = walked.table
@@ -190,17 +206,23 @@ class _LogScan:
         wrong = wrong_crcs(self.window.data, table[first:])
         return first + int(wrong[0]) if len(wrong) else None
 
-    def _more(self) -> bool:
-        """Have more of the file; return whether there is any, or nothing is left to read."""
-        window = self.window
-        if window.fill() or not len(window.data):
-            return True
-        needed = HEADER_BYTES
-        if len(window.data) >= HEADER_BYTES:
-            needed = LOG_OVERHEAD_BYTES + int.from_bytes(
-                window.data[LENGTH_POSITION:LOG_OVERHEAD_BYTES], "big"
-            )
-        return needed <= BATCH_BYTES_MAX and window.fill(needed) and len(window.data) >= needed
+    def _read_on(self, position: int) -> bool:
+        """Have more of the batch at a place of the window, all of it if it is there; return
+        whether there was any more. Of one that says it is too large there is none."""
+        size = self._size_at(position)
+        return size <= BATCH_BYTES_MAX and self.window.fill(position + size)
+
+    def _size_at(self, position: int) -> int:
+        """Return what a batch, or an entry of an old format, takes, as far as that is known."""
+        header = self.window.data[position : position + HEADER_BYTES]
+        if len(header) < HEADER_BYTES:
+            return HEADER_BYTES
+        length = header[LENGTH_POSITION:LOG_OVERHEAD_BYTES]
+        return LOG_OVERHEAD_BYTES + int.from_bytes(length, "big")
+
+    def _why_cut(self) -> str:
+        size = self._size_at(0)
+        return CUT if size <= BATCH_BYTES_MAX else f"a batch length of {size - LOG_OVERHEAD_BYTES}"
 
     # --- old formats --------------------------------------------------------------------------
 
@@ -211,33 +233,50 @@ class _LogScan:
     def _legacy(self) -> Iterator[Section]:
         """Yield the entries at the window's beginning; or a wound, if the first one is none."""
         window, entries = self.window, list[LegacyEntry]()
-        position, fault, is_cut = 0, None, False
+        position, fault, begin, is_cut = 0, CUT, self.expected, True
+        before = begin
         while len(window.data) - position > MAGIC_POSITION:
             magic = window.data[position + MAGIC_POSITION]
-            if magic >= MAGIC or (entries and magic != entries[0].magic):
-                break
-            if window.position + position >= self.end_position or self.expected >= self.end_offset:
+            is_end = window.position + position >= self.end_position
+            if is_end or magic >= MAGIC or (entries and magic != entries[0].magic):
+                is_cut = False
                 break
             try:
                 entry = check_entry(window.data, position)
             except BatchTruncatedError:
-                is_cut = True
                 break
             except BatchCorruptError as error:
-                fault = error.reason
+                fault, is_cut = error.reason, False
                 break
             if not self.expected <= entry.offset < self.limit:
-                fault = f"offset {entry.offset} does not belong here"
+                fault, is_cut = f"offset {entry.offset} does not belong here", False
+                if entries and before <= self._begin_of(entry) < self._begin_of(entries[-1]):
+                    fault = f"offset {entries.pop().offset} does not fit here"
+                    self.expected = before
                 break
             entries.append(entry)
-            self.expected, position = entry.offset + 1, entry.end_position
+            before, self.expected, position = self.expected, entry.offset + 1, entry.end_position
+        is_doubtful = is_cut and entries and self._begin_of(entries[-1]) > before
+        if is_doubtful and (len(entries) > 1 or self._read_on(position)):
+            entries.pop()  # look at it again with what follows, as in `_is_in_doubt`
+            self.expected = before
+            if not entries:
+                return
         if entries:
-            yield LegacyEntries(window.data, window.position, entries)
-            window.advance(position)
-        elif fault is not None:
+            wanted = bisect_left(entries, self.end_offset - 1, key=attrgetter("offset")) + 1
+            yield LegacyEntries(window.data, window.position, entries[:wanted], begin)
+            window.advance(entries[-1].end_position)
+        elif fault != CUT:
             yield from self._wound(fault)
-        if (is_cut or not len(window.data)) and not self._more():
-            yield from self._wound(CUT)
+        elif not self._read_on(0):
+            yield from self._wound(self._why_cut())
+
+    def _begin_of(self, entry: LegacyEntry) -> int:
+        """Return the offset that an entry begins with; -1 if it cannot be decoded."""
+        try:
+            return first_offset(self.window.data, entry)
+        except TidelogError:
+            return -1
 
     # --- damage -------------------------------------------------------------------------------
 

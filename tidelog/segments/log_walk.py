@@ -26,7 +26,14 @@ from protocol.record_batch_header import (
     BatchHeader,
     parse_header,
 )
-from tidelog.segments.batch_table import BATCH_DTYPE, BatchTable, WalkedBatches, walk, wrong_crcs
+from tidelog.segments.batch_table import (
+    BATCH_BYTES_MAX,
+    BATCH_DTYPE,
+    BatchTable,
+    WalkedBatches,
+    walk,
+    wrong_crcs,
+)
 from tidelog.segments.log_window import LogWindow
 
 __all__ = ["Batches", "Damage", "OldEntry", "Piece", "walk_log"]
@@ -115,7 +122,8 @@ def _grown(window: LogWindow, position: int, data: memoryview) -> memoryview:
     if len(data) < HEADER_BYTES:
         return data
     size = LOG_OVERHEAD_BYTES + int.from_bytes(data[8:12], "big", signed=True)
-    return data if size > window.size_bytes - position else window.view(position, size)
+    is_there = size <= min(window.size_bytes - position, BATCH_BYTES_MAX)
+    return window.view(position, size) if is_there else data
 
 
 def _runs(position: int, data: memoryview, table: BatchTable) -> Iterator[Batches | Damage]:
@@ -149,8 +157,10 @@ def _odd_one(window: LogWindow, position: int, base_offset: int) -> Piece:
         return _unreadable(window, Damage(position, left, error.reason), head, base_offset)
     if header.size_bytes > left:
         reason = f"the file ends inside it, {header.size_bytes - left} bytes are missing"
-        after = _sound_after(window, position, base_offset)
-        return Damage(position, after - position, reason)
+        return _up_to_sound(window, Damage(position, left, reason), base_offset)
+    if header.size_bytes > BATCH_BYTES_MAX:
+        reason = f"its {header.size_bytes} bytes are more than any batch has"
+        return _up_to_sound(window, Damage(position, left, reason), base_offset)
     data = window.view(position, header.size_bytes)[: header.size_bytes]
     try:
         if isinstance(header, LegacyEntry):
@@ -174,14 +184,18 @@ def _unreadable(window: LogWindow, damage: Damage, head: bytes, base_offset: int
     size = LOG_OVERHEAD_BYTES + int.from_bytes(head[8:12], "big", signed=True)
     if LOG_OVERHEAD_BYTES < size <= damage.size_bytes:
         return _confirmed(window, damage._replace(size_bytes=size), base_offset)
-    after = _sound_after(window, damage.position, base_offset)
-    return damage._replace(size_bytes=after - damage.position)
+    return _up_to_sound(window, damage, base_offset)
 
 
 def _confirmed(window: LogWindow, damage: Damage, base_offset: int) -> Damage:
     """Return the damage as it is if an entry begins behind it, else up to the next sound batch."""
     if _begins_entry(window, _end(damage)):
         return damage
+    return _up_to_sound(window, damage, base_offset)
+
+
+def _up_to_sound(window: LogWindow, damage: Damage, base_offset: int) -> Damage:
+    """Return the damage as far as the next sound batch."""
     after = _sound_after(window, damage.position, base_offset)
     return Damage(damage.position, after - damage.position, damage.reason)
 
@@ -215,7 +229,8 @@ def _is_sound(window: LogWindow, position: int, base_offset: int) -> bool:
     try:
         header = parse_header(window.at_least(position, HEADER_BYTES))
         is_of_this_file = 0 <= header.base_offset - base_offset <= INT32_MAX
-        if not is_of_this_file or header.size_bytes > window.size_bytes - position:
+        bytes_max = min(window.size_bytes - position, BATCH_BYTES_MAX)
+        if not is_of_this_file or header.size_bytes > bytes_max:
             return False
         check_batch(window.at_least(position, header.size_bytes))
     except CorruptMessageError:

@@ -11,9 +11,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.errors import CorruptMessageError
-from protocol.legacy_message_set import ENTRY_BYTES_MIN, check_entry
-from protocol.limits import DECOMPRESSED_BYTES_MAX
+from protocol.errors import CorruptMessageError, TidelogError
+from protocol.identifiers import Buffer
+from protocol.legacy_message_set import (
+    ENTRY_BYTES_MIN,
+    LegacyEntry,
+    check_entry,
+    iterate_entry_records,
+)
 from protocol.record_batch import check_batch
 from protocol.record_batch_header import (
     HEADER_BYTES,
@@ -22,9 +27,10 @@ from protocol.record_batch_header import (
     MAGIC_POSITION,
     parse_header,
 )
+from tidelog.segments.batch_table import BATCH_BYTES_MAX
 from tidelog.segments.file_window import Window
 
-__all__ = ["next_sound", "sound_at"]
+__all__ = ["first_offset", "next_sound", "sound_at"]
 
 PREFIX_BYTES: Final = MAGIC_POSITION + 1
 """So many bytes tell whether there may be a header."""
@@ -34,8 +40,7 @@ def sound_at(window: Window, position: int, lower: int, upper: int) -> tuple[int
     """Return the first and last offset of the sound batch or entry at a position of the window.
 
     None if there is none, or its offsets are not at or above `lower` and below `upper`. May read
-    more into the window. Of a wrapper of an old format the first offset is not known: it is
-    `lower`.
+    more into the window.
     """
     data = window.data
     length = int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
@@ -44,7 +49,7 @@ def sound_at(window: Window, position: int, lower: int, upper: int) -> tuple[int
     if magic > MAGIC or size < (HEADER_BYTES if magic == MAGIC else ENTRY_BYTES_MIN[magic]):
         return None
     if position + size > len(data):
-        if size > DECOMPRESSED_BYTES_MAX:
+        if size > BATCH_BYTES_MAX:
             return None
         window.fill(position + size)
         data = window.data
@@ -56,10 +61,19 @@ def sound_at(window: Window, position: int, lower: int, upper: int) -> tuple[int
             first, last = header.base_offset, header.last_offset
         else:
             entry = check_entry(data, position)
-            first, last = (lower if entry.codec_bits else entry.offset), entry.offset
-    except CorruptMessageError:
+            first, last = first_offset(data, entry), entry.offset
+    except TidelogError:
         return None
     return (first, last) if lower <= first and last < upper else None
+
+
+def first_offset(data: Buffer, entry: LegacyEntry) -> int:
+    """Return the offset that an entry of an old format begins with: a wrapper's stands inside.
+
+    Raises:
+        TidelogError: the wrapper cannot be decoded.
+    """
+    return next(iterate_entry_records(data, entry)).offset
 
 
 def next_sound(window: Window, end_position: int, lower: int, upper: int) -> int | None:

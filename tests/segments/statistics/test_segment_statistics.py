@@ -157,3 +157,16 @@ def test_given_a_segment_that_retention_took_when_read_then_it_is_empty(tmp_path
     task = StatisticsTask("t", 0, str(tmp_path / f"{0:020}.log"), 0, 100)
 
     assert segment_statistics(locate(tmp_path), task, AIM).records == 0
+
+
+def test_given_an_old_message_that_cannot_be_decoded_when_read_then_only_it_is_left_out(tmp_path):
+    sets = [
+        build_set([Record(n, EPOCH_MS, b"k", b"v") for n in range(at, at + 4)], magic=1, codec=1)
+        for at in (0, 4, 8)
+    ]
+    wrong = bytearray(sets[1])
+    wrong[7] ^= 2  # its offset, outside of its CRC
+
+    found = looked_at(tmp_path, (0, sets[0] + bytes(wrong) + sets[2]))
+
+    assert (found.records, found.damaged_bytes) == (8, len(wrong))

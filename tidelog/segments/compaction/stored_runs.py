@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.identifiers import Buffer
-from protocol.legacy_conversion import iterate_as_v2
 from tidelog.segments import kernel
-from tidelog.segments.batch_table import BatchTable, walk
+from tidelog.segments.batch_table import BatchTable
 from tidelog.segments.errors import DamagedError
 from tidelog.segments.file_window import FileWindow
 from tidelog.segments.inflate import inflate
+from tidelog.segments.legacy_batches import legacy_batches
 from tidelog.segments.location import Location, opened
 from tidelog.segments.log_files import PartitionFiles
-from tidelog.segments.log_scan import LegacyEntries, SoundBatches, scan
+from tidelog.segments.log_scan import LegacyEntries, Section, SoundBatches, Wound, scan
 from tidelog.segments.record_spans import RecordSpans
 
 __all__ = ["DecodedRun", "StoredRun", "decoded_runs", "stored_runs"]
@@ -67,27 +67,25 @@ def stored_runs(
     for number, segment in enumerate(segments):
         limit = segments[number + 1].base_offset if number + 1 < len(segments) else None
         with opened(location, segment.path, segment.base_offset, limit) as file:
-            window = FileWindow(file, 0, segment.size_bytes, CHUNK_BYTES)
-            for section in scan(
-                window, end_position=segment.size_bytes, first_offset=segment.base_offset,
-                end_offset=end_offset, limit_offset=limit, check_crc=check_crc,
-            ):  # fmt: skip
-                if isinstance(section, SoundBatches):
-                    yield StoredRun(segment.path, section.position, section.data, section.table)
-                elif isinstance(section, LegacyEntries):
-                    data = _converted(section)
-                    yield StoredRun(segment.path, section.position, data, walk(data).table)
-                else:
-                    raise DamagedError(
-                        segment.path, section.position, section.first_offset, section.end_offset,
-                        section.reason,
-                    )  # fmt: skip
+            size = file.size()  # of the newest more than was listed, if a broker writes
+            sections = scan(
+                FileWindow(file, 0, size, CHUNK_BYTES), end_position=size,
+                first_offset=segment.base_offset, end_offset=end_offset, limit_offset=limit,
+                check_crc=check_crc,
+            )  # fmt: skip
+            for section in sections:
+                yield from _runs(segment.path, section)
 
 
-def _converted(section: LegacyEntries) -> bytes:
-    first, last = section.entries[0], section.entries[-1]
-    found = iterate_as_v2(section.data, first.position, last.end_position)
-    return b"".join(batch for batch, _ in found)
+def _runs(path: str, section: Section) -> Iterator[StoredRun]:
+    """Yield what is in a section, entries of old formats converted. DamagedError for a wound."""
+    if isinstance(section, SoundBatches):
+        yield StoredRun(path, section.position, section.data, section.table)
+        return
+    for found in legacy_batches(section) if isinstance(section, LegacyEntries) else (section,):
+        if isinstance(found, Wound):
+            raise found.error(path)
+        yield StoredRun(path, section.position, *found)
 
 
 def decoded_runs(

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.compression import Codec
-from protocol.errors import TidelogError
-from protocol.legacy_conversion import to_v2
+from protocol.legacy_message_set import LegacyEntry
 from protocol.limits import INT64_MAX
 from protocol.record_batch_header import CODEC_MASK, CONTROL_FLAG, HEADER_BYTES
-from tidelog.segments.batch_table import BatchTable, walk
+from tidelog.segments.batch_table import BatchTable
+from tidelog.segments.legacy_batches import legacy_batches
 from tidelog.segments.location import Location
+from tidelog.segments.log_scan import LegacyEntries, Wound
 from tidelog.segments.log_walk import Batches, OldEntry, walk_log
 from tidelog.segments.log_window import LogWindow
 from tidelog.segments.record_runs import RecordRun, Undecodable, record_runs
@@ -82,27 +83,30 @@ class _Reading:
     def __init__(self, task: StatisticsTask, aim: StatisticsAim) -> None:
         self._task, self._aim = task, aim
         self._old = bytearray()
+        self._entries: list[LegacyEntry] = []
+        """Of old formats; their positions are those in `_old`."""
         self.found = LogStatistics(aim)
 
     def old_entry(self, piece: OldEntry) -> None:
         """Keep an entry of an old format, to be converted with its neighbours."""
+        self._entries.append(piece.entry._replace(position=len(self._old)))
         self._old += piece.data
         if len(self._old) >= OLD_BYTES:
             self.flush_old()
 
     def flush_old(self) -> None:
         """Convert the entries that are kept; plain ones become batches of some KB."""
-        if not self._old:
+        if not self._entries:
             return
-        old, self._old = bytes(self._old), bytearray()
-        try:
-            data = memoryview(to_v2(old))
-        except TidelogError:
-            self.found.damaged_bytes += len(old)
-            return
-        walked = walk(data)
-        self.found.damaged_bytes += len(data) - walked.end_position
-        self.batches(data, walked.table)
+        last = self.found.last_offset
+        first_offset = self._task.base_offset if last is None else last + 1
+        section = LegacyEntries(memoryview(self._old), 0, self._entries, first_offset)
+        self._old, self._entries = bytearray(), []
+        for found in legacy_batches(section):
+            if isinstance(found, Wound):
+                self.found.damaged_bytes += found.end_position - found.position
+            else:
+                self.batches(found.data, found.table)
 
     def batches(self, data: memoryview, table: BatchTable) -> None:
         """Take note of sound batches."""
