@@ -113,3 +113,36 @@ def test_given_small_splits_when_listed_then_each_batch_is_there_once(tmp_path):
     found = [row["baseOffset"] for row in rows_of(directory, split_bytes=100)]
 
     assert found == list(range(9))
+
+
+@pytest.mark.parametrize("kept", [slice(0, None, 2), slice(1, None, 2), slice(50, None)])
+@pytest.mark.parametrize("split_bytes", [300, 1000, 5000])
+def test_given_batches_of_one_size_that_were_cleaned_since_when_listed_then_each_once_and_unhurt(
+    tmp_path, kept, split_bytes
+):
+    batches = [build_batch([(n, 9, b"k", b"v")], base_offset=n) for n in range(101)]
+    directory = write_partition(tmp_path / "logs-0", [batches[:100], batches[100:]])
+    location = locate(tmp_path)
+    (files,) = list_partitions(location)
+    splits = plan(location, files, *bounds(location, files), split_bytes=split_bytes)
+    (directory / f"{0:020}.log").write_bytes(b"".join(batches[:100][kept]))
+
+    rows = [
+        row for split in splits for each in batch_rows(location, split) for row in each.to_pylist()
+    ]
+
+    assert [row["baseOffset"] for row in rows] == [*range(100)[kept], 100]
+    assert {row["error"] for row in rows} == {None}
+
+
+def test_given_a_batch_that_reaches_into_a_split_when_listed_then_it_is_there(tmp_path):
+    batch = build_batch([(n, 9, b"k", b"v") for n in range(9)])
+    write_partition(tmp_path / "logs-0", [[batch]])
+    location = locate(tmp_path)
+    (files,) = list_partitions(location)
+
+    (split,) = plan(location, files, 5, 7)
+
+    assert [
+        row["baseOffset"] for each in batch_rows(location, split) for row in each.to_pylist()
+    ] == [0]

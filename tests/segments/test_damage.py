@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 
 from protocol.checksum import crc32c
 from protocol.compression import Codec
+from protocol.legacy_message_set_builder import build_set
+from protocol.record import Record
 from protocol.record_batch_builder import build_batch
-from protocol.record_batch_header import ATTRIBUTES_POSITION, CRC, CRC_POSITION, HEADER_BYTES
+from protocol.record_batch_header import (
+    ATTRIBUTES_POSITION,
+    CRC,
+    CRC_POSITION,
+    HEADER_BYTES,
+    MAGIC_POSITION,
+)
 from tests.support.damaged_kafka_logs import CASES, laid_out, true_records
 from tests.support.segment_logs import write_partition
 from tidelog.segments.columns import COLUMNS, HEADERS
@@ -218,3 +226,45 @@ def test_given_the_error_when_pickled_then_it_is_the_same():
 
     assert str(error) == "a.log is damaged at byte 5 (offsets 1 to unknown): bad"
     assert error.end_offset is None
+
+
+def test_given_a_last_batch_without_a_header_when_the_high_watermark_is_above_then_it_is_damage(
+    tmp_path,
+):
+    batches = log_of()
+    wrong = bytearray(batches[-1])
+    wrong[MAGIC_POSITION] ^= 64
+    write_partition(tmp_path / "logs-0", [[*batches[:-1]]])
+    path = tmp_path / "logs-0" / f"{0:020}.log"
+    path.write_bytes(path.read_bytes() + wrong)
+
+    assert read_table(tmp_path).num_rows == END - COUNT  # torn, for all that is known
+    (tmp_path / "replication-offset-checkpoint").write_text(f"0\n1\nlogs 0 {END}\n")
+    with pytest.raises(DamagedError, match=f"offsets {END - COUNT} to unknown"):
+        read_table(tmp_path)
+    assert read_table(tmp_path, on_corrupt="skip").num_rows == END - COUNT
+
+
+@pytest.mark.parametrize("offset", [21, 61, 63])
+@pytest.mark.parametrize("chunk_bytes", [100, 4096])
+def test_given_a_wrapper_with_a_wrong_offset_when_read_then_it_is_the_wound(
+    tmp_path, offset, chunk_bytes
+):
+    sets = [
+        build_set([Record(n, 5, b"k", b"v") for n in range(at, at + 10)], magic=1, codec=Codec.GZIP)
+        for at in range(0, 50, 10)
+    ]
+    wrong = bytearray(sets[2])
+    wrong[:8] = offset.to_bytes(8, "big")
+    position = len(sets[0] + sets[1])
+    directory = tmp_path / "logs-0"
+    directory.mkdir()
+    (directory / f"{0:020}.log").write_bytes(b"".join([*sets[:2], wrong, *sets[3:]]))
+
+    for start in (0, 25):
+        with pytest.raises(DamagedError) as told:
+            read_table(tmp_path, chunk_bytes=chunk_bytes, start_offset=start)
+        assert (told.value.position, told.value.first_offset) == (position, 20)
+        assert told.value.end_offset in (30, None)  # None: the next one was not in sight
+    rows = read_table(tmp_path, on_corrupt="skip", chunk_bytes=chunk_bytes)
+    assert rows["offset"].to_pylist() == [*range(20), *range(30, 50)]

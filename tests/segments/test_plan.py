@@ -194,3 +194,22 @@ def test_given_an_empty_partition_when_planned_then_nothing(tmp_path):
 
     assert bounds(location, files) == (7, 7)
     assert plan(location, files, 0, 100) == []
+
+
+def test_given_a_segment_that_was_empty_when_listed_when_planned_then_what_it_holds_now_counts(
+    tmp_path,
+):
+    directory = tmp_path / "logs-0"
+    directory.mkdir()
+    path = directory / f"{0:020}.log"
+    path.touch()
+    location = locate(tmp_path)
+    (files,) = list_partitions(location)
+    ((written,),) = made([[([1] * 5, Codec.NONE, 0)]])[0]
+    path.write_bytes(written)
+
+    splits = plan(location, files, *bounds(location, files))
+
+    assert [(split.start_offset, split.end_offset) for split in splits] == [(0, 5)]
+    (rows,) = read_split(location, splits[0], OPTIONS)
+    assert rows.num_rows == 5

@@ -279,3 +279,17 @@ def test_given_a_wrong_option_when_read_then_the_error_says_what_is_allowed(
 def test_given_nothing_there_when_read_then_the_error_says_so_at_once(tmp_path):
     with pytest.raises(SegmentError, match="is not there"):
         read(tmp_path / "nowhere")
+
+
+def test_given_times_between_milliseconds_when_read_then_records_from_the_next_one_on(tmp_path):
+    write_partition(tmp_path / "logs-0", [log_of([5])])
+    second = datetime.fromtimestamp(NOON_MS / 1000, UTC) + timedelta(seconds=1)
+    instant = timedelta(microseconds=1)
+
+    def offsets(**times) -> list[int]:
+        return read_table(tmp_path, **times)["offset"].to_pylist()
+
+    assert offsets(start_timestamp=second) == [1, 2, 3, 4]
+    assert offsets(start_timestamp=second + instant) == [2, 3, 4]
+    assert offsets(end_timestamp=second) == [0]
+    assert offsets(end_timestamp=second + instant) == [0, 1]

@@ -28,7 +28,7 @@ from tidelog.segments.batch_table import BatchTable
 from tidelog.segments.file_window import FileWindow
 from tidelog.segments.location import Location, opened
 from tidelog.segments.log_scan import BAD_CRC, LegacyEntries, Section, SoundBatches, Wound, scan
-from tidelog.segments.plan import Split
+from tidelog.segments.plan import Split, confirmed
 
 __all__ = ["BATCH_ROWS", "batch_rows"]
 
@@ -80,6 +80,7 @@ def batch_rows(
         DataLossError: the file is gone.
     """
     with opened(location, split.path, split.start_offset, split.end_offset) as file:
+        split = confirmed(file, split)
         window = FileWindow(file, split.start_position, split.end_position, chunk_bytes)
         sections = scan(
             window, end_position=split.end_position, first_offset=split.base_offset,
@@ -91,11 +92,16 @@ def batch_rows(
                     crc_ok = False if part.reason == BAD_CRC else None
                     yield _rows(split, 1, _of_wound(part), crc_ok)
             elif isinstance(part, LegacyEntries):
-                entries = [each for each in part.entries if each.offset >= split.start_offset]
+                entries = [each for each in part.entries if _is_within(split, each)]
                 yield _rows(split, len(entries), _of_entries(entries, part.position), True)
             else:
                 table = part[part["last_offset"] >= split.start_offset]
                 yield _rows(split, len(table), _of_batches(table), check_crc or None)
+
+
+def _is_within(split: Split, entry: LegacyEntry) -> bool:
+    begins_before_end = bool(entry.codec_bits) or entry.offset < split.end_offset
+    return entry.offset >= split.start_offset and begins_before_end
 
 
 def _gathered(sections: Iterable[Section]) -> Iterator[BatchTable | LegacyEntries | Wound]:

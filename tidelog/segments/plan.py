@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from protocol.limits import INT64_MAX
+from protocol.record_batch_header import HEADER_BYTES
 from tidelog.segments.boundaries import Boundary, boundary_at, boundary_before
 from tidelog.segments.errors import OptionError
 from tidelog.segments.file_window import FileWindow
 from tidelog.segments.index_files import offset_hints
 from tidelog.segments.location import Location, opened
 from tidelog.segments.log_files import PartitionFiles, SegmentFile
-from tidelog.segments.log_scan import LegacyEntries, SoundBatches, scan
+from tidelog.segments.log_scan import LegacyEntries, SoundBatches, Wound, scan
 from tidelog.segments.read_options import Isolation
+from tidelog.segments.resync import sound_at
 from tidelog.segments.time_lookup import offset_for_time
 from tidelog.segments.transactions import last_stable_offset
 
-__all__ = ["SPLIT_BYTES", "Split", "bounds", "offset_for_time", "plan"]
+__all__ = ["SPLIT_BYTES", "Split", "bounds", "confirmed", "offset_for_time", "plan"]
 
 SPLIT_BYTES: Final = 64 << 20
 WALK_BYTES: Final = 1 << 20
@@ -53,8 +55,9 @@ def bounds(
     """Return the first offset that can be read, and the one after the last.
 
     The end is that of the last whole batch; or the high watermark, where a broker has written down
-    that it is below; for `read_committed` it is where the first undecided transaction begins. A
-    torn batch at the log's end is not counted.
+    that it is below; for `read_committed` it is where the first undecided transaction begins. Bytes
+    at the log's end that are no batch are not counted, unless the high watermark is above them:
+    then they were one, which reading tells of.
 
     Raises:
         DataLossError: the last segment is gone.
@@ -62,28 +65,30 @@ def bounds(
     if not files.segments:
         return files.log_start_offset, files.log_start_offset
     start = max(files.log_start_offset, files.segments[0].base_offset)
-    end = _log_end(location, files.segments[-1])
+    end, is_torn = _log_end(location, files.segments[-1])
     if files.high_watermark is not None:
-        end = min(end, files.high_watermark)
+        end = files.high_watermark if is_torn else min(end, files.high_watermark)
     if isolation == "read_committed":
         end = last_stable_offset(location, files, end)
     return start, max(start, end)
 
 
-def _log_end(location: Location, segment: SegmentFile) -> int:
-    """Return the offset behind the last whole batch, looked for from the last index entry on."""
-    end = segment.base_offset
+def _log_end(location: Location, segment: SegmentFile) -> tuple[int, bool]:
+    """Return the offset behind the last whole batch, looked for from the last index entry on; and
+    whether bytes that are no batch follow it."""
+    end, is_torn = segment.base_offset, False
     with opened(location, segment.path, end, None) as file:
         size = file.size()
         hints = offset_hints(location, segment.path)
         start = boundary_before(file, segment, hints, INT64_MAX, size, INT64_MAX)
         window = FileWindow(file, start.position, size, WALK_BYTES)
         for section in scan(window, end_position=size, first_offset=end, check_crc=False):
+            is_torn = isinstance(section, Wound)
             if isinstance(section, SoundBatches):
                 end = int(section.table["last_offset"][-1]) + 1
             elif isinstance(section, LegacyEntries):
                 end = section.entries[-1].offset + 1
-    return end
+    return end, is_torn
 
 
 def plan(
@@ -110,7 +115,7 @@ def plan(
         limit = segments[number + 1].base_offset if number + 1 < len(segments) else None
         upto = end_offset if limit is None else min(end_offset, limit)
         from_ = max(start_offset, segment.base_offset)
-        if from_ >= upto or not segment.size_bytes:
+        if from_ >= upto:
             continue
         for begin, end in _pieces(location, segment, from_, upto, limit, split_bytes):
             first, last = max(from_, begin.offset), min(upto, end.offset)
@@ -135,6 +140,8 @@ def _pieces(
     """Yield begin and end of the stretches of a segment that hold some offsets."""
     with opened(location, segment.path, start_offset, end_offset) as file:
         size = max(segment.size_bytes, file.size())
+        if not size:
+            return
         hints = offset_hints(location, segment.path)
         upper = INT64_MAX if limit is None else limit
         behind = int(np.searchsorted(hints.offsets, end_offset)) + 1
@@ -148,3 +155,32 @@ def _pieces(
     for begin, end in pairwise(ordered):
         if end.offset > start_offset and begin.offset < end_offset:
             yield begin, end
+
+
+def confirmed(file: Any, split: Split) -> Split:
+    """Return a split of a file that is open; of all of it where what the split says does not hold.
+
+    Since it was planned a cleaner may have put another file, with fewer records, in its place.
+    Batches may begin where they did and be later ones, so it is their offsets that count.
+    """
+    size, start, limit = file.size(), split.start_position, split.limit_offset
+    if limit is None:  # the newest file: it may have been listed in the middle of a batch
+        split = split._replace(end_position=size)
+    end = split.end_position
+    if (
+        size >= split.file_bytes
+        and (not start or _begins(file, start, split.base_offset, split.start_offset))
+        and (limit is None or end >= size or _begins(file, end, limit, limit))
+    ):
+        return split
+    return split._replace(start_position=0, end_position=size, limit_offset=None)
+
+
+def _begins(file: Any, position: int, offset_min: int, offset_max: int) -> bool:
+    """Return whether a sound batch begins there, with an offset between two, both included."""
+    window = FileWindow(file, position, position + HEADER_BYTES, HEADER_BYTES)
+    window.fill()
+    if len(window.data) < HEADER_BYTES:
+        return False
+    found = sound_at(window, 0, offset_min, INT64_MAX)
+    return found is not None and found[0] <= offset_max

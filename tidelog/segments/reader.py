@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from protocol.limits import INT64_MAX
-from protocol.record_batch_header import HEADER_BYTES
 from tidelog.segments.decoding import Aim, decode_sections
 from tidelog.segments.errors import OptionError
 from tidelog.segments.file_window import FileWindow
 from tidelog.segments.location import Location, locate, opened
 from tidelog.segments.log_files import SegmentFile, list_partitions, list_segments
 from tidelog.segments.log_scan import scan
-from tidelog.segments.plan import Split, bounds, offset_for_time, plan
+from tidelog.segments.plan import Split, bounds, confirmed, offset_for_time, plan
 from tidelog.segments.read_options import ReadOptions, schema
-from tidelog.segments.resync import sound_at
 from tidelog.segments.transactions import Transactions
 
 __all__ = [
@@ -33,6 +30,9 @@ __all__ = [
     "schema",
     "select",
 ]
+
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Selection(NamedTuple):
@@ -66,7 +66,7 @@ def read_split(location: Location, split: Split, options: ReadOptions) -> Iterat
         opened(location, split.path, split.start_offset, split.end_offset) as file,
         ExitStack() as stack,
     ):
-        split = _found(file, split)
+        split = confirmed(file, split)
         if options.isolation == "read_committed":
             following = Transactions(location, _from(location, split), split.start_position)
             stack.callback(following.close)
@@ -78,47 +78,6 @@ def read_split(location: Location, split: Split, options: ReadOptions) -> Iterat
             check_crc=options.check_crc,
         )  # fmt: skip
         yield from decode_sections(sections, aim)
-
-
-def _found(file: Any, split: Split) -> Split:
-    """Return the split; over all of its file if no batches are where it begins and ends.
-
-    Since it was planned a cleaner may have put another file, with fewer records, in its place.
-    """
-    size = file.size()
-    if size >= split.file_bytes and _begins_there(file, split) and _ends_there(file, split, size):
-        return split
-    return split._replace(start_position=0, end_position=size, limit_offset=None)
-
-
-# That a batch is there does not tell that it is the same one: where batches are of one size, those
-# that are left begin where others began.
-
-
-def _begins_there(file: Any, split: Split) -> bool:
-    """Return whether nothing of the split lies before the place where it was planned to begin."""
-    if not split.start_position:
-        return True
-    offset = _offset_at(file, split.start_position, split.base_offset)
-    return offset is not None and offset <= split.start_offset
-
-
-def _ends_there(file: Any, split: Split, size: int) -> bool:
-    """Return whether the split ends where it was planned to, and what follows begins there."""
-    if split.end_position >= size:
-        return True
-    offset = _offset_at(file, split.end_position, split.end_offset)
-    return offset is not None and split.limit_offset in (None, offset)
-
-
-def _offset_at(file: Any, position: int, offset_min: int) -> int | None:
-    """Return the first offset of the batch at a position; None if there is none so large."""
-    window = FileWindow(file, position, position + HEADER_BYTES, HEADER_BYTES)
-    window.fill()
-    if len(window.data) < HEADER_BYTES:
-        return None
-    found = sound_at(window, 0, offset_min, INT64_MAX)
-    return None if found is None else found[0]
 
 
 def _from(location: Location, split: Split) -> list[SegmentFile]:
@@ -206,4 +165,4 @@ def _milliseconds(name: str, moment: datetime | int | None) -> int | None:
         return moment
     if moment.tzinfo is None:
         raise OptionError(f"{name} has no time zone; give it one, such as datetime.UTC")
-    return round(moment.timestamp() * 1_000)
+    return -((EPOCH - moment) // timedelta(milliseconds=1))  # rounded up: both ends are "from"
