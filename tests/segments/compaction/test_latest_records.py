@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tidelog.segments.compaction import latest_records
 from tidelog.segments.compaction.latest_records import KeySpans, find_latest
+from tidelog.segments.errors import DataLossError
 
 KEYS = st.lists(st.one_of(st.none(), st.sampled_from([b"", b"a", b"b"]), st.binary(max_size=20)))
 
@@ -69,3 +70,19 @@ def test_given_a_key_larger_than_the_first_arena_when_noted_then_it_grows(table)
     found = find_latest(lambda: spans_of(keys), len(keys), memory_bytes_max=1 << 20)
 
     assert found.mask(0, 4).tolist() == [False, True, True, True]
+
+
+def test_given_keys_larger_than_the_memory_when_looked_through_then_it_comes_to_an_end(table):
+    keys = [bytes(900_000), *(b"%d" % n for n in range(100)), bytes(1_500_000), bytes(900_000)]
+
+    found = find_latest(lambda: spans_of(keys), len(keys), memory_bytes_max=1 << 20)
+
+    assert found.mask(0, len(keys)).tolist() == latest_by_dict(keys)
+    assert found.readings < 20
+
+
+def test_given_more_records_than_there_were_when_looked_through_then_the_log_is_another(table):
+    keys = [b"%d" % n for n in range(20)]
+
+    with pytest.raises(DataLossError, match="more records now"):
+        find_latest(lambda: spans_of(keys), 3, memory_bytes_max=1 << 20)

@@ -16,6 +16,7 @@ from pyarrow.fs import FileSelector
 
 from broker.stopped.verification import verify_directory
 from broker.storage.os_disk import OsDisk
+from protocol.legacy_message_set_builder import build_set
 from protocol.record_batch import Record, iterate_batches, iterate_records
 from protocol.record_batch_builder import build_batch
 from protocol.record_batch_header import parse_header
@@ -26,8 +27,9 @@ from tests.support import kafka_logs
 from tests.support.cleaning import NOW_MS, last_records
 from tests.support.keyed_logs import STEPS, all_batches, written
 from tests.support.stored_partition import write_segment
+from tidelog.segments.compaction import partition_compaction
 from tidelog.segments.compaction.partition_compaction import CompactionRules, compact_partition
-from tidelog.segments.errors import DamagedError
+from tidelog.segments.errors import DamagedError, DataLossError, OptionError
 from tidelog.segments.location import Location, locate
 from tidelog.segments.log_files import list_partitions
 from tidelog.segments.reader import read_table
@@ -276,3 +278,41 @@ def test_given_another_file_system_when_compacted_into_it_then_the_files_are_the
         for info in elsewhere.filesystem.get_file_info(FileSelector("out"))
     }
     assert found == {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+def test_given_a_segment_that_a_cleaner_replaces_meanwhile_when_compacted_then_it_is_refused(
+    tmp_path, monkeypatch
+):
+    batches = [keyed(0, (b"a", b"1")), keyed(1, (b"b", b"2")), keyed(2, (b"c", b"3"))]
+    path = write_segment(tmp_path / "tide-0", batches)
+    find_latest = partition_compaction.find_latest
+
+    def replaced(*arguments, **settings):
+        found = find_latest(*arguments, **settings)
+        path.write_bytes(b"".join(batches[1:]))
+        return found
+
+    monkeypatch.setattr(partition_compaction, "find_latest", replaced)
+
+    with pytest.raises(DataLossError, match="segments of tide-0 were replaced"):
+        compact(tmp_path / "tide-0")
+
+
+def test_given_an_old_message_that_cannot_be_decoded_when_compacted_then_it_is_refused(tmp_path):
+    sets = [
+        build_set([Record(n, 5, b"k", b"v") for n in range(at, at + 4)], magic=1, codec=1)
+        for at in (0, 4)
+    ]
+    wrong = bytearray(sets[1])
+    wrong[7] ^= 2  # its offset, outside of its CRC: 5 where it was 7
+    (tmp_path / "tide-0").mkdir()
+    (tmp_path / "tide-0" / f"{0:020d}.log").write_bytes(sets[0] + bytes(wrong))
+
+    with pytest.raises(DamagedError, match="offsets 2 to 5 do not belong here"):
+        compact(tmp_path / "tide-0")
+
+
+@pytest.mark.parametrize("segment_bytes", [0, 1 << 31])
+def test_given_a_size_that_no_index_can_hold_when_asked_for_then_it_is_refused(segment_bytes):
+    with pytest.raises(OptionError, match="it may be 1 to 2147483647"):
+        CompactionRules(now_ms=NOW_MS, segment_bytes=segment_bytes)

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tidelog.segments.errors import DataLossError
 from tidelog.segments.kernel import kernel_name
 
 __all__ = ["KeySpans", "LatestRecords", "find_latest"]
@@ -74,7 +75,10 @@ def find_latest(
     Args:
         read_keys: Begins a reading of all keys.
         records: How many ordinals there are.
-        memory_bytes_max: What the table may take, beside one bit a record.
+        memory_bytes_max: What the table may take, beside one bit a record; more where one key does.
+
+    Raises:
+        DataLossError: there are more records now: the log is another one.
     """
     limit = max(memory_bytes_max, MEMORY_BYTES_MIN)
     buckets, readings = 1, 0
@@ -97,6 +101,8 @@ def find_latest(
 def _mark_all(table: _KeyTable, keys: Iterable[KeySpans], bits: Column) -> int | None:
     """Note all keys; return the ordinal for which there was no room, None if there was."""
     for spans in keys:
+        if len(spans.ordinals) and spans.ordinals[-1] >= 8 * len(bits):  # a kernel would not see it
+            raise DataLossError("the log was replaced while it was read: it has more records now")
         full_at = table.mark(spans, bits)
         if full_at is not None:
             return full_at
@@ -152,7 +158,7 @@ class _CompiledTable:
             keys *= 2
         while arena_bytes < int(self._filled[1]) + key_bytes:
             arena_bytes *= 2
-        if keys * KEY_BYTES + arena_bytes > self._limit:
+        if keys * KEY_BYTES + arena_bytes > max(self._limit, KEYS_MIN * KEY_BYTES + 4 * key_bytes):
             return False
         if arena_bytes > len(self._arena):
             self._arena = _grown(self._arena, arena_bytes)
@@ -194,7 +200,7 @@ class _DictTable:
             last = lasts.get(key)
             if last is None:
                 self._bytes += len(key) + DICT_KEY_BYTES
-                if self._bytes > self._limit:
+                if self._bytes > max(self._limit, 4 * len(key)):
                     return int(ordinal)
             else:
                 bits[last >> 3] &= 0xFF ^ (1 << (last & 7))

@@ -28,6 +28,8 @@ class LogFacts(NamedTuple):
     records: int
     """Those of control batches, too."""
     size_bytes: int
+    crc_sum: int
+    """Of all batches: by it a later reading tells that the log is still the same."""
     last_data_offsets: dict[int, int]
     """Last offset of the last batch of records, by producer id."""
     control_epochs: dict[int, int]
@@ -39,7 +41,7 @@ class LogFacts(NamedTuple):
 
 def read_facts(runs: Iterable[StoredRun], end_offset: int) -> LogFacts:
     """Look at the headers of all batches. Errors as those of the runs."""
-    batches = records = size_bytes = 0
+    batches = records = size_bytes = crc_sum = 0
     last_data_offsets: dict[int, int] = {}
     control_epochs: dict[int, int] = {}
     aborted: list[AbortedTransaction] = []
@@ -48,6 +50,7 @@ def read_facts(runs: Iterable[StoredRun], end_offset: int) -> LogFacts:
         table = run.table
         batches, records = batches + len(table), records + int(table["record_count"].sum())
         size_bytes += int(table["size_bytes"].sum())
+        crc_sum += int(table["crc"].sum(dtype=np.uint64))
         is_control = table["attributes"] & CONTROL_FLAG != 0
         has_producer = table["producer_id"] >= 0
         data, control = table[has_producer & ~is_control], table[has_producer & is_control]
@@ -61,7 +64,14 @@ def read_facts(runs: Iterable[StoredRun], end_offset: int) -> LogFacts:
             _follow(run, row, open_, aborted)
     decided_offset = min([*open_.values(), end_offset])
     return LogFacts(
-        batches, records, size_bytes, last_data_offsets, control_epochs, aborted, decided_offset
+        batches,
+        records,
+        size_bytes,
+        crc_sum,
+        last_data_offsets,
+        control_epochs,
+        aborted,
+        decided_offset,
     )
 
 

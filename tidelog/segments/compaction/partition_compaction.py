@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
+import numpy as np
 
+from protocol.limits import SEGMENT_BYTES_MAX
 from protocol.stored.cleaned_transactions import CleanedTransactions
 from tidelog.segments.compaction.batch_thinning import BatchThinning, ThinningRules, dropped_batches
 from tidelog.segments.compaction.latest_records import KeySpans, find_latest
 from tidelog.segments.compaction.log_facts import LogFacts, read_facts
 from tidelog.segments.compaction.segment_output import SEGMENT_BYTES, SegmentOutput
-from tidelog.segments.compaction.stored_runs import decoded_runs, stored_runs
+from tidelog.segments.compaction.stored_runs import DecodedRun, decoded_runs, stored_runs
+from tidelog.segments.errors import DataLossError, OptionError
 from tidelog.segments.location import Location
 from tidelog.segments.log_files import PartitionFiles
 from tidelog.segments.plan import bounds
@@ -38,6 +41,12 @@ class CompactionRules(msgspec.Struct, frozen=True, kw_only=True):
     """A new segment ends before it is larger."""
     memory_bytes: int = MEMORY_BYTES
     """What the table of keys may take. With more keys they are read several times."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.segment_bytes <= SEGMENT_BYTES_MAX:
+            raise OptionError(
+                f"segment_bytes is {self.segment_bytes}; it may be 1 to {SEGMENT_BYTES_MAX}"
+            )
 
 
 class CompactedPartition(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,10 +90,14 @@ def compact_partition(
         end_offset=facts.decided_offset,
     )
     latest = find_latest(
-        _keys(location, files, facts, thin), facts.records, memory_bytes_max=rules.memory_bytes
+        _keys(location, files, facts, thin, end_offset),
+        facts.records,
+        memory_bytes_max=rules.memory_bytes,
     )
     thinning = BatchThinning(latest, facts, thin)
-    written = _write(location, files, end_offset, thinning, output, rules.segment_bytes)
+    runs = _same_runs(location, files, facts, end_offset)
+    base_offset = files.segments[0].base_offset if files.segments else end_offset
+    written = _write(runs, thinning, base_offset, output, rules.segment_bytes)
     counts = thinning.counts
     return CompactedPartition(
         topic=files.topic,
@@ -103,19 +116,37 @@ def compact_partition(
     )
 
 
+def _same_runs(
+    location: Location, files: PartitionFiles, facts: LogFacts, end_offset: int
+) -> Iterator[DecodedRun]:
+    """Yield all batches of the log that the facts are of.
+
+    Raises:
+        DataLossError: after the last: a broker's cleaner has replaced a segment meanwhile.
+        DamagedError, DataLossError: see `decoded_runs`.
+    """
+    crc_sum = 0
+    for run in decoded_runs(location, files, end_offset):
+        crc_sum += int(run.table["crc"].sum(dtype=np.uint64))
+        yield run
+    if crc_sum != facts.crc_sum:
+        raise DataLossError(
+            f"segments of {files.topic}-{files.partition} were replaced while it was compacted: "
+            "its broker cleans it; try again"
+        )
+
+
 def _write(
-    location: Location,
-    files: PartitionFiles,
-    end_offset: int,
+    runs: Iterator[DecodedRun],
     thinning: BatchThinning,
+    base_offset: int,
     output: Location,
     segment_bytes: int,
 ) -> SegmentOutput:
     """Write what stays of all batches; return the output, which is finished."""
-    base_offset = files.segments[0].base_offset if files.segments else end_offset
     written = SegmentOutput(output, base_offset, segment_bytes=segment_bytes)
     try:
-        for run in decoded_runs(location, files, end_offset):
+        for run in runs:
             for batch in thinning.kept(run):
                 written.append(
                     batch.data,
@@ -139,18 +170,23 @@ def _readable(files: PartitionFiles, start_offset: int) -> PartitionFiles:
 
 
 def _keys(
-    location: Location, files: PartitionFiles, facts: LogFacts, rules: ThinningRules
+    location: Location,
+    files: PartitionFiles,
+    facts: LogFacts,
+    rules: ThinningRules,
+    end_offset: int,
 ) -> Callable[[], Iterator[KeySpans]]:
     """Return what begins a reading of the keys that count."""
 
     def read() -> Iterator[KeySpans]:
         transactions = CleanedTransactions(facts.aborted)
-        for run in decoded_runs(location, files, rules.end_offset):
-            spans = run.spans
-            counts = ~dropped_batches(run.table, transactions)[spans.batch]
+        for run in _same_runs(location, files, facts, end_offset):
+            spans, table = run.spans, run.table
+            dropped = dropped_batches(table, transactions)
+            dropped |= table["base_offset"] >= rules.end_offset
+            counts = ~dropped[spans.batch]
             counts &= (spans.key_end != NULL_END) & (spans.offset >= rules.start_offset)
-            first = run.first_ordinal
-            ordinals = counts.nonzero()[0] + first
+            ordinals = counts.nonzero()[0] + run.first_ordinal
             yield KeySpans(run.buffer, spans.key_start[counts], spans.key_end[counts], ordinals)
 
     return read
