@@ -105,3 +105,16 @@ def test_given_a_url_nobody_knows_when_located_then_the_error_names_it():
 
 def test_given_a_url_of_this_machine_when_located_then_it_is_a_path(data):
     assert list_partitions(locate(f"file://{data}"))[0].topic == "other"
+
+
+def test_given_a_data_directory_named_like_a_partition_when_listed_then_its_logs(tmp_path, data):
+    disk = tmp_path / "data-0"
+    disk.mkdir()
+    for path in list(data.iterdir()):
+        if path != disk:
+            path.rename(disk / path.name)
+
+    found = list_partitions(locate(disk))
+
+    assert [each.topic for each in found] == ["other", "web-logs", "web-logs"]
+    assert found[2].high_watermark == 50

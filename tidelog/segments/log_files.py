@@ -21,7 +21,7 @@ from protocol.stored.file_names import (
 from tidelog.segments.errors import SegmentError
 from tidelog.segments.location import Location
 
-__all__ = ["PartitionFiles", "SegmentFile", "list_partitions", "list_segments"]
+__all__ = ["PartitionFiles", "SegmentFile", "data_directory", "list_partitions", "list_segments"]
 
 CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -65,12 +65,9 @@ def list_partitions(
         raise SegmentError(f"{location.path} is not there")
     if info.type is FileType.File:
         return [_single_file(location, info)]
-    name = parse_directory_name(info.base_name)
-    if name is not None and name.state is DirectoryState.CURRENT:
-        parent = Location(location.filesystem, location.path.rstrip("/").rpartition("/")[0])
-        directories = [(name.topic_partition, location)]
-    else:
-        parent, directories = location, _partition_directories(location)
+    parent = data_directory(location)
+    own = None if parent.path == location.path else _partition_of(location.path)
+    directories = _partition_directories(location) if own is None else [(own, location)]
     if not directories:
         raise SegmentError(f"{location.path} holds no partition, such as `web-logs-0`")
     wanted = None if topics is None else frozenset(topics)
@@ -89,12 +86,29 @@ def list_partitions(
     return found
 
 
+def data_directory(location: Location) -> Location:
+    """Return the data directory of what is under a path: that itself, unless it is a partition's
+    directory or a segment.
+
+    A directory with partitions in it is no partition's, though its own name may be like one's, as
+    that of a disk: `data-0`.
+    """
+    kind = location.filesystem.get_file_info(location.path).type
+    parent = location.path.rstrip("/").rpartition("/")[0]
+    if kind is FileType.File:
+        return Location(location.filesystem, parent.rpartition("/")[0])
+    is_named_so = kind is FileType.Directory and _partition_of(location.path) is not None
+    if not is_named_so or _partition_directories(location):
+        return location
+    return Location(location.filesystem, parent)
+
+
 def _single_file(location: Location, info: Any) -> PartitionFiles:
     name = parse_file_name(info.base_name)
     if name is None or (name.suffix, name.state) != (LOG_SUFFIX, ""):
         raise SegmentError(f"{location.path} is no segment, such as `00000000000000000042.log`")
-    directory = parse_directory_name(location.path.rpartition("/")[0].rpartition("/")[2])
-    topic, partition = ("", 0) if directory is None else directory.topic_partition
+    key = _partition_of(location.path.rpartition("/")[0])
+    topic, partition = ("", 0) if key is None else key
     segment = SegmentFile(location.path, name.base_offset, info.size)
     return PartitionFiles(topic, partition, (segment,), None, 0)
 
@@ -102,12 +116,18 @@ def _single_file(location: Location, info: Any) -> PartitionFiles:
 def _partition_directories(location: Location) -> list[tuple[TopicPartition, Location]]:
     found: list[tuple[TopicPartition, Location]] = []
     for info in location.filesystem.get_file_info(FileSelector(location.path)):
-        name = parse_directory_name(info.base_name)
-        if info.type is not FileType.Directory or name is None:
-            continue
-        if name.state is DirectoryState.CURRENT:
-            found.append((name.topic_partition, Location(location.filesystem, info.path)))
+        key = _partition_of(info.path) if info.type is FileType.Directory else None
+        if key is not None:
+            found.append((key, Location(location.filesystem, info.path)))
     return found
+
+
+def _partition_of(path: str) -> TopicPartition | None:
+    """Return the partition that a directory is of, by its name; None if it is not in use."""
+    name = parse_directory_name(path.rstrip("/").rpartition("/")[2])
+    if name is None or name.state is not DirectoryState.CURRENT:
+        return None
+    return name.topic_partition
 
 
 def list_segments(directory: Location) -> tuple[SegmentFile, ...]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from broker.offline import verify_directory
 from protocol.compression import Codec
+from protocol.end_transaction_marker import EndTransactionMarker, build_marker_batch
 from protocol.record_batch_builder import build_batch
 from protocol.stored import transaction_index
 from protocol.stored.index_entries import (
@@ -269,6 +270,7 @@ def test_given_indexes_past_the_log_when_audited_then_each_entry_is_named(tmp_pa
     assert [(each.kind.value, each.position, each.offsets) for each in found] == [
         ("index", 16, "11"),
         ("index", 8, "9"),
+        ("txnindex", 0, "0-1"),
         ("txnindex", 34, "1-8"),
     ]
 
@@ -312,3 +314,54 @@ def test_given_a_log_that_grows_when_audited_then_what_it_was_not_listed_with_is
     found = audit_segment(plan.location, task)
 
     assert (found.faults, found.last_offset) == ([], 0)
+
+
+def test_given_an_index_entry_with_a_later_offset_when_audited_then_it_is_named(tmp_path):
+    log = batches(tmp_path / "t-0", 0, 1, 2, 3)
+    entries = [OffsetIndexEntry(2, ONE), OffsetIndexEntry(3, 2 * ONE)]
+    log.with_suffix(".index").write_bytes(encode_offset_index(entries, 0))
+
+    (fault,) = audited(tmp_path)
+
+    assert (fault.kind, fault.position, fault.offsets) == (FaultKind.INDEX, 0, "2")
+    assert "is not below offset 2, where the next entry points" in fault.text
+
+
+@pytest.mark.parametrize("is_commit", [False, True])
+def test_given_a_transaction_index_when_audited_then_its_entries_need_abort_markers(
+    tmp_path, is_commit
+):
+    log = batches(tmp_path / "t-0", 0)
+    marker = EndTransactionMarker(is_commit, 0, 0)
+    end = build_marker_batch(marker, producer_id=7, producer_epoch=0, base_offset=1)
+    log.write_bytes(log.read_bytes() + end)
+    aborted = [AbortedTransaction(7, 0, 1, 2)]
+    log.with_suffix(".txnindex").write_bytes(transaction_index.encode(aborted))
+
+    found = audited(tmp_path)
+
+    assert [(each.kind.value, each.position, each.offsets) for each in found] == (
+        [("txnindex", 0, "0-1")] if is_commit else []
+    )
+
+
+def test_given_durable_offsets_without_a_log_when_audited_then_they_are_missing(tmp_path):
+    batches(tmp_path / "t-0", 0).unlink()
+    write_checkpoint(tmp_path, "recovery-point-offset-checkpoint", {("t", 0): 9})
+
+    faults = audited(tmp_path)
+
+    assert [(each.severity, each.kind, each.offsets) for each in faults][:1] == [
+        (Severity.ERROR, FaultKind.MISSING, "0-8")
+    ]
+
+
+def test_given_a_data_directory_named_like_a_partition_when_audited_then_its_logs_are(tmp_path):
+    batches(tmp_path / "disk-1" / "t-0", 0, 1, 1)
+    write_checkpoint(tmp_path / "disk-1", "recovery-point-offset-checkpoint", {("t", 0): 9})
+
+    found = audited(tmp_path / "disk-1")
+
+    assert [(each.kind, each.offsets) for each in found] == [
+        (FaultKind.OVERLAP, "1"), (FaultKind.MISSING, "2-8"),
+    ]  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from pyarrow.fs import FileSelector, FileType
 
 from protocol.errors import TidelogError
+from protocol.identifiers import TopicPartition
 from protocol.stored import (
     checkpoint,
     clean_shutdown,
@@ -23,11 +24,11 @@ from protocol.stored import (
     partition_metadata,
     producer_snapshot,
 )
-from protocol.stored.file_names import parse_directory_name, parse_file_name
+from protocol.stored.file_names import parse_file_name
 from tidelog.segments.audit.audit_task import AuditTask, SegmentAudit
 from tidelog.segments.audit.fault import Fault, FaultKind, Severity
 from tidelog.segments.location import Location
-from tidelog.segments.log_files import PartitionFiles, list_partitions
+from tidelog.segments.log_files import PartitionFiles, data_directory, list_partitions
 
 __all__ = ["AuditPlan", "lost_logs", "plan_audit"]
 
@@ -46,6 +47,7 @@ _DECODERS: Final[dict[str, Callable[[bytes], object]]] = {
 }
 _IRREPLACEABLE: Final = frozenset({file_names.META_PROPERTIES, file_names.PARTITION_METADATA})
 """No start makes them anew."""
+NOTHING_KNOWN: Final = -1
 _INDEX_SUFFIXES: Final = (
     file_names.OFFSET_INDEX_SUFFIX,
     file_names.TIME_INDEX_SUFFIX,
@@ -80,22 +82,20 @@ def plan_audit(location: Location, topics: Iterable[str] | None = None) -> Audit
         SegmentError: nothing is there, or nothing that is a log.
     """
     plan = AuditPlan(location, [], [], [])
-    filesystem = location.filesystem
-    info = filesystem.get_file_info(location.path)
-    parent = location.path.rstrip("/").rpartition("/")[0]
-    data_directory = location.path
-    if info.type is FileType.File:
-        data_directory = parent.rpartition("/")[0]
-    elif parse_directory_name(info.base_name) is not None:
-        data_directory = parent
+    root = data_directory(location)
     # What is durable is read before the logs are listed: a live one only grows.
-    durable = _durable_offsets(Location(filesystem, data_directory))
+    durable = _durable_offsets(root)
     partitions = list_partitions(location, topics)
-    if data_directory == location.path:
+    if location.filesystem.get_file_info(location.path).type is FileType.File:
+        directory = Location(location.filesystem, location.path.rpartition("/")[0])
+        _plan_logs(plan, partitions[0], _files(directory), NOTHING_KNOWN)
+        return plan
+    if root.path == location.path:
         _check_small_files(plan, _files(location))
     for partition in partitions:
-        if partition.segments:
-            _plan_partition(plan, partition, durable, is_single=info.type is FileType.File)
+        name = file_names.directory_name(TopicPartition(partition.topic, partition.partition))
+        directory = root.child(name) if root.path == location.path else location
+        _plan_partition(plan, partition, directory, durable)
     return plan
 
 
@@ -151,31 +151,25 @@ def _durable_offsets(directory: Location) -> _Durable:
 
 
 def _plan_partition(
-    plan: AuditPlan, partition: PartitionFiles, durable: _Durable, *, is_single: bool
+    plan: AuditPlan, partition: PartitionFiles, directory: Location, durable: _Durable
 ) -> None:
-    segments = partition.segments
-    directory = Location(plan.location.filesystem, segments[0].path.rpartition("/")[0])
-    paths = {info.base_name: info.path for info in _files(directory)}
+    start_offset = partition.log_start_offset
     durable_offset = _durable_offset(partition, directory, durable)
-    for number, segment in enumerate(segments):
-        is_last = number == len(segments) - 1
-        index, time_index, transaction_index = (
-            paths.get(file_names.segment_file_name(segment.base_offset, suffix))
-            for suffix in _INDEX_SUFFIXES
-        )
-        plan.tasks.append(
-            AuditTask(
-                partition.topic, partition.partition, segment.path, segment.base_offset,
-                segment.size_bytes, None if is_last else segments[number + 1].base_offset,
-                -1 if is_single else durable_offset, partition.log_start_offset,
-                index, time_index, transaction_index,
+    files = _files(directory)
+    _plan_logs(plan, partition, files, durable_offset)
+    is_there = directory.filesystem.get_file_info(directory.path).type is FileType.Directory
+    if is_there and not partition.segments and durable_offset > start_offset:
+        last = durable_offset - 1
+        text = f"no log is there; offsets up to {last} were durable"
+        plan.faults.append(
+            Fault(
+                FaultKind.MISSING, Severity.ERROR, directory.path, text, None, None,
+                start_offset, last,
             )
         )  # fmt: skip
-    if is_single:
-        return
-    bases = {segment.base_offset for segment in segments}
+    bases = {segment.base_offset for segment in partition.segments}
     others = []
-    for info in _files(directory):
+    for info in files:
         name = parse_file_name(info.base_name)
         if name is not None and not name.state and name.suffix in _INDEX_SUFFIXES:
             if name.base_offset not in bases:
@@ -185,6 +179,26 @@ def _plan_partition(
         else:
             others.append(info)
     _check_small_files(plan, others)
+
+
+def _plan_logs(
+    plan: AuditPlan, partition: PartitionFiles, files: Sequence[Any], durable_offset: int
+) -> None:
+    """Add a task for each segment; `files` are those in its directory."""
+    paths = {info.base_name: info.path for info in files}
+    following = [*(each.base_offset for each in partition.segments[1:]), None]
+    for segment, next_base_offset in zip(partition.segments, following, strict=False):
+        index, time_index, transaction_index = (
+            paths.get(file_names.segment_file_name(segment.base_offset, suffix))
+            for suffix in _INDEX_SUFFIXES
+        )
+        plan.tasks.append(
+            AuditTask(
+                partition.topic, partition.partition, segment.path, segment.base_offset,
+                segment.size_bytes, next_base_offset, durable_offset, partition.log_start_offset,
+                index, time_index, transaction_index,
+            )
+        )  # fmt: skip
 
 
 def _durable_offset(partition: PartitionFiles, directory: Location, durable: _Durable) -> int:
@@ -222,7 +236,8 @@ def _check_small_files(plan: AuditPlan, files: Iterable[Any]) -> None:
 
 
 def _files(directory: Location) -> list[Any]:
-    found = directory.filesystem.get_file_info(FileSelector(directory.path))
+    selector = FileSelector(directory.path, allow_not_found=True)  # a topic may have been deleted
+    found = directory.filesystem.get_file_info(selector)
     files = [info for info in found if info.type is FileType.File]
     return sorted(files, key=lambda info: str(info.base_name))
 

@@ -11,7 +11,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.errors import StoredFormatError
+from protocol.end_transaction_marker import decode_marker
+from protocol.errors import StoredFormatError, TidelogError
+from protocol.record_batch_header import CONTROL_FLAG
 from protocol.stored import transaction_index
 from protocol.stored.index_entries import (
     OFFSET_INDEX_ENTRY_BYTES,
@@ -20,15 +22,16 @@ from protocol.stored.index_entries import (
     decode_time_index,
 )
 from tidelog.segments.audit.fault import FaultKind, Faults, Severity
+from tidelog.segments.batch_table import BatchTable
 
-__all__ = ["OffsetIndexAudit", "TimeIndexAudit", "audit_transaction_index"]
+__all__ = ["OffsetIndexAudit", "TimeIndexAudit", "TransactionIndexAudit"]
 
 Column = NDArray[Any]
 NO_TIMESTAMP: Final = -1
 
 
 class OffsetIndexAudit:
-    """Each entry's position must be that of a batch, and its offset one found from there on."""
+    """Each entry's position must be that of a batch, and its offset from there up to the next's."""
 
     def __init__(self, data: bytes, base_offset: int, faults: Faults) -> None:
         self._faults = faults
@@ -44,10 +47,16 @@ class OffsetIndexAudit:
         at = np.searchsorted(positions, self._positions[first:end])
         is_met = positions[at] == self._positions[first:end]
         self._is_met[first:end] |= is_met
-        below = is_met & (self._offsets[first:end] < base_offsets[at])
+        begins = base_offsets[at]
+        below = is_met & (self._offsets[first:end] < begins)
         for number in np.flatnonzero(below).tolist():
-            text = f"is below offset {int(base_offsets[at[number]])}, which is there"
+            text = f"is below offset {int(begins[number])}, which is there"
             self._report(int(first) + number, text)
+        before = self._offsets[np.maximum(np.arange(first, end) - 1, 0)]
+        above = is_met & (before >= begins) & (np.arange(first, end) > 0)
+        for number in np.flatnonzero(above).tolist():
+            text = f"is not below offset {int(begins[number])}, where the next entry points"
+            self._report(int(first) + number - 1, text)
 
     def damage(self, position: int, end_position: int) -> None:
         """Take note of a stretch of the log in which nobody knows where batches begin."""
@@ -141,32 +150,64 @@ class TimeIndexAudit:
         )
 
 
-def audit_transaction_index(
-    data: bytes, base_offset: int, last_offset: int, faults: Faults
-) -> None:
-    """Check that it can be read, that its entries are in order, and that they end in this log."""
-    try:
-        entries = transaction_index.decode(data)
-    except StoredFormatError as error:
-        faults.add(FaultKind.TRANSACTION_INDEX, Severity.WARNING, str(error))
-        return
-    previous = base_offset - 1
-    for number, entry in enumerate(entries):
-        text = ""
-        if entry.last_offset <= previous:
-            text = f"is not above the one before it, or the file's first offset {base_offset}"
-        elif entry.last_offset > last_offset:
-            text = f"is past the log's last offset {last_offset}"
-        if text:
-            faults.add(
-                FaultKind.TRANSACTION_INDEX,
-                Severity.WARNING,
-                f"entry {number} (producer {entry.producer_id}, offsets {entry.first_offset} to "
-                f"{entry.last_offset}) {text}",
-                position=number * transaction_index.ENTRY_BYTES,
-                offsets=(entry.first_offset, entry.last_offset),
-            )
-        previous = entry.last_offset
+class TransactionIndexAudit:
+    """Entries must be in order, end in this log, and each where its producer's abort marker is."""
+
+    def __init__(self, data: bytes, base_offset: int, faults: Faults) -> None:
+        self._faults, self._base_offset = faults, base_offset
+        self._entries: list[transaction_index.AbortedTransaction] = []
+        try:
+            self._entries = transaction_index.decode(data)
+        except StoredFormatError as error:
+            faults.add(FaultKind.TRANSACTION_INDEX, Severity.WARNING, str(error))
+        self._ends = np.array([entry.last_offset for entry in self._entries], dtype=np.int64)
+        self._aborts: set[tuple[int, int]] = set()
+        """Producer and offset of markers where entries end."""
+        self._is_known = True
+
+    def batches(self, data: memoryview, table: BatchTable) -> None:
+        """Take note of the log's next batches; the table's positions are of `data`."""
+        if not len(self._ends):
+            return
+        is_control = table["attributes"] & CONTROL_FLAG != 0
+        for row in np.flatnonzero(is_control & np.isin(table["last_offset"], self._ends)).tolist():
+            try:
+                marker = decode_marker(data, int(table["position"][row]))
+            except TidelogError:
+                continue
+            if marker is not None and not marker.is_commit:
+                producer_id = int(table["producer_id"][row])
+                self._aborts.add((producer_id, int(table["last_offset"][row])))
+
+    def damage(self) -> None:
+        """Take note of batches of which nobody knows if they are markers."""
+        self._is_known = False
+
+    def finish(self, last_offset: int) -> None:
+        """Report what is wrong, once the log has been walked."""
+        previous = self._base_offset - 1
+        for number, entry in enumerate(self._entries):
+            text = ""
+            if entry.last_offset <= previous:
+                begin = self._base_offset
+                text = f"is not above the one before it, or the file's first offset {begin}"
+            elif entry.last_offset > last_offset:
+                text = f"is past the log's last offset {last_offset}"
+            elif self._is_known and (entry.producer_id, entry.last_offset) not in self._aborts:
+                text = "ends where the log has no abort marker of this producer"
+            if text:
+                self._report(number, entry, text)
+            previous = entry.last_offset
+
+    def _report(self, number: int, entry: transaction_index.AbortedTransaction, text: str) -> None:
+        self._faults.add(
+            FaultKind.TRANSACTION_INDEX,
+            Severity.WARNING,
+            f"entry {number} (producer {entry.producer_id}, offsets {entry.first_offset} to "
+            f"{entry.last_offset}) {text}",
+            position=number * transaction_index.ENTRY_BYTES,
+            offsets=(entry.first_offset, entry.last_offset),
+        )
 
 
 def _prefix(largest: Column, counts: Column, before: int) -> Column:

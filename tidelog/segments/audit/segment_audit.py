@@ -19,7 +19,7 @@ from tidelog.segments.audit.fault import FaultKind, Faults, Severity
 from tidelog.segments.audit.index_audit import (
     OffsetIndexAudit,
     TimeIndexAudit,
-    audit_transaction_index,
+    TransactionIndexAudit,
 )
 from tidelog.segments.audit.offset_audit import OffsetAudit
 from tidelog.segments.location import Location
@@ -85,6 +85,12 @@ class _SegmentCheck:
             self._index = OffsetIndexAudit(data, task.base_offset, self._others[-1])
         if (data := self._read(task.time_index_path, ".timeindex")) is not None:
             self._time_index = TimeIndexAudit(data, task.base_offset, self._others[-1])
+        self._transaction_index: TransactionIndexAudit | None = None
+        path = task.transaction_index_path  # most segments need none
+        if path is not None and (data := self._read(path, ".txnindex")) is not None:
+            self._transaction_index = TransactionIndexAudit(
+                data, task.base_offset, self._others[-1]
+            )
 
     def batches(self, piece: Batches) -> None:
         """Take note of sound batches."""
@@ -98,6 +104,8 @@ class _SegmentCheck:
             self._time_index.batches(
                 table["base_offset"], table["last_offset"], table["max_timestamp"]
             )
+        if self._transaction_index is not None:
+            self._transaction_index.batches(piece.data, table)
         if self._is_deep:
             self._decode(piece)
 
@@ -130,6 +138,8 @@ class _SegmentCheck:
             self._index.damage(position, end_position)
         if self._time_index is not None:
             self._time_index.damage()
+        if self._transaction_index is not None:
+            self._transaction_index.damage()
 
     def finish(self) -> SegmentAudit:
         """Report what is known at the end only; return what was found."""
@@ -147,9 +157,8 @@ class _SegmentCheck:
             if not self._offsets.is_in_order:
                 self._time_index.damage()
             self._time_index.finish(last_offset)
-        path = task.transaction_index_path
-        if path is not None and (data := self._read(path, ".txnindex")) is not None:
-            audit_transaction_index(data, task.base_offset, last_offset, self._others[-1])
+        if self._transaction_index is not None:
+            self._transaction_index.finish(last_offset)
         self._found.faults = [
             fault for each in (self._faults, *self._others) for fault in each.all()
         ]
