@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 
 from protocol.end_transaction_marker import EndTransactionMarker, build_marker_batch
 from protocol.record_batch_builder import build_batch
+from protocol.record_batch_header import HEADER_BYTES
+from protocol.stored import transaction_index
+from protocol.stored.transaction_index import AbortedTransaction
 from tests.support.segment_logs import write_partition
+from tidelog.segments.errors import DamagedError
 from tidelog.segments.location import locate
 from tidelog.segments.log_files import list_partitions
 from tidelog.segments.plan import bounds
@@ -20,6 +24,7 @@ from tidelog.segments.reader import read_table
 
 KAFKA = Path(__file__).resolve().parents[1] / "data" / "kafka-transactions"
 EXPECTED = json.loads((KAFKA / "expected.json").read_text())
+INDEXES = {each: list((KAFKA / each).glob("*.txnindex")) for each in EXPECTED}
 
 
 def committed(directory: Path, **options) -> list[int]:
@@ -89,3 +94,80 @@ def test_given_any_transactions_when_read_then_only_decided_ones_and_control_on_
     assert everything == list(range(len(made)))
     uncommitted = read_table(directory)["offset"].to_pylist()
     assert uncommitted == sorted(set(everything) - set(control))
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_given_a_flipped_bit_in_a_transaction_index_when_read_then_no_answer_changes(
+    tmp_path_factory, data
+):
+    partition = data.draw(st.sampled_from([each for each in EXPECTED if INDEXES[each]]))
+    directory = tmp_path_factory.mktemp("log") / partition
+    shutil.copytree(KAFKA / partition, directory)
+    path = data.draw(st.sampled_from(sorted(directory.glob("*.txnindex"))))
+    index = bytearray(path.read_bytes())
+    index[data.draw(st.integers(0, len(index) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(index)
+
+    found = committed(directory)
+
+    runs = EXPECTED[partition]["read_committed_offsets"]
+    assert found == [offset for first, last in runs for offset in range(first, last + 1)]
+
+
+def data_batch(offset: int, producer: int) -> bytes:
+    return build_batch(
+        [(offset, 5, None, b"v")], base_offset=offset, producer_id=producer, producer_epoch=0,
+        base_sequence=offset, is_transactional=True,
+    )  # fmt: skip
+
+
+def marker_batch(offset: int, producer: int, *, is_commit: bool, is_damaged: bool = False) -> bytes:
+    marker = EndTransactionMarker(is_commit, 0, 5)
+    batch = bytearray(
+        build_marker_batch(marker, producer_id=producer, producer_epoch=0, base_offset=offset)
+    )
+    if is_damaged:  # the lowest bit of its type: it says the opposite now, and its CRC that it lies
+        at = batch.index(b"\0\0\0\1" if is_commit else b"\0\0\0\0", HEADER_BYTES)
+        batch[at + 3] ^= 1
+    return bytes(batch)
+
+
+@pytest.mark.parametrize(
+    ("was_commit", "is_commit", "index", "expected"),
+    [
+        (False, True, [AbortedTransaction(1, 0, 2, 3)], [1, 3]),
+        (True, False, [AbortedTransaction(1, 3, 4, 5)], [0, 1]),
+    ],
+)
+def test_given_a_damaged_marker_when_read_then_the_index_says_what_it_cannot(
+    tmp_path, was_commit, is_commit, index, expected
+):
+    batches = [
+        data_batch(0, 1), data_batch(1, 2),
+        marker_batch(2, 1, is_commit=was_commit, is_damaged=True), data_batch(3, 1),
+        marker_batch(4, 1, is_commit=is_commit), marker_batch(5, 2, is_commit=True),
+    ]  # fmt: skip
+    directory = write_partition(tmp_path / "logs-0", [batches])
+    (directory / f"{0:020}.txnindex").write_bytes(transaction_index.encode(index))
+
+    assert committed(directory, on_corrupt="skip") == expected
+
+
+def test_given_a_damaged_marker_when_read_then_the_log_does_not_seem_to_end_before_it(tmp_path):
+    batches = [
+        data_batch(0, 1), marker_batch(1, 1, is_commit=True, is_damaged=True), data_batch(2, 2),
+        marker_batch(3, 2, is_commit=True),
+    ]  # fmt: skip
+    directory = write_partition(tmp_path / "logs-0", [batches])
+
+    with pytest.raises(DamagedError, match="offsets 1 to 1"):
+        committed(directory)
+    assert committed(directory, on_corrupt="skip") == [2]
+
+
+def test_given_a_damaged_marker_behind_what_is_read_when_read_then_it_is_not_believed(tmp_path):
+    later = [marker_batch(1, 1, is_commit=False, is_damaged=True), data_batch(2, 2)]
+    directory = write_partition(tmp_path / "logs-0", [[data_batch(0, 1)], later])
+
+    assert committed(directory, end_offset=1) == []

@@ -24,7 +24,7 @@ from tidelog.segments.file_window import FileWindow
 from tidelog.segments.index_files import read_beside
 from tidelog.segments.location import Location, opened
 from tidelog.segments.log_files import PartitionFiles, SegmentFile
-from tidelog.segments.log_scan import SoundBatches, scan
+from tidelog.segments.log_scan import LegacyEntries, SoundBatches, Wound, scan
 
 __all__ = ["AbortedBatches", "Transactions", "last_stable_offset"]
 
@@ -80,11 +80,13 @@ class Transactions:
         segments: That which is read, and those behind it.
         start_position: Where in the first of them reading begins.
         """
-        self._tables = _tables(location, segments, start_position, self._note_index)
+        self._sections = _sections(location, segments, start_position, self._note_index)
         self._open: dict[int, int] = {}
         self._aborted: list[_Aborted] = []
         self._indexed: dict[tuple[int, int], int] = {}
-        """First offsets by producer and marker, from indexes."""
+        """First offsets by producer and marker, from indexes: for markers that are damaged."""
+        self._wound_end = -1
+        """From here on nothing was damaged so far."""
         self._walked_offset = -1
 
     def is_aborted(self, table: BatchTable) -> NDArray[Any]:
@@ -110,34 +112,50 @@ class Transactions:
 
     def close(self) -> None:
         """Close the file that is looked at."""
-        self._tables.close()
+        self._sections.close()
 
     def _look_ahead(self, offset: int) -> None:
         """Go on until everything up to an offset is decided, or the log ends."""
         while (
             self._walked_offset < offset or min(self._open.values(), default=offset + 1) <= offset
         ):
-            section = next(self._tables, None)
+            section = next(self._sections, None)
             if section is None:
                 return
+            if isinstance(section, Wound):
+                self._pass(section)
+                continue
             for ended, is_commit in _apply(self._open, section):
                 if not is_commit:
-                    first = self._indexed.get((ended.producer_id, ended.last_offset))
-                    self._aborted.append(
-                        ended if first is None else ended._replace(first_offset=first)
-                    )
+                    self._aborted.append(self._confirmed(ended))
             self._walked_offset = int(section.table["last_offset"][-1])
 
     def _note_index(self, entries: list[transaction_index.AbortedTransaction]) -> None:
         for entry in entries:
             self._indexed[entry.producer_id, entry.last_offset] = entry.first_offset
-            self._aborted.append(_Aborted(*entry[:3]))
+
+    def _pass(self, wound: Wound) -> None:
+        """Take from the indexes what was aborted by markers in a damaged stretch."""
+        end_offset = INT64_MAX if wound.end_offset is None else wound.end_offset
+        self._wound_end = max(self._wound_end, wound.first_offset, wound.end_offset or 0)
+        for (producer_id, last_offset), first_offset in self._indexed.items():
+            if wound.first_offset <= last_offset < end_offset:
+                self._aborted.append(_Aborted(producer_id, first_offset, last_offset))
+                self._open.pop(producer_id, None)
+
+    def _confirmed(self, ended: _Aborted) -> _Aborted:
+        """Return what was aborted: less, if a commit before it was in a damaged stretch."""
+        if ended.first_offset >= self._wound_end:
+            return ended
+        key = ended.producer_id, ended.last_offset
+        return ended._replace(first_offset=self._indexed.get(key, ended.first_offset))
 
 
 def last_stable_offset(location: Location, files: PartitionFiles, end_offset: int) -> int:
     """Return the offset below which all transactions are decided, `end_offset` if all are.
 
-    Walks from the newest producer snapshot on, or through the whole log where there is none.
+    Walks from the newest producer snapshot on, or through the whole log where there is none. What
+    was open before a damaged stretch counts as decided in it, so that reading comes to the damage.
 
     Raises:
         DataLossError: a segment is gone since the files were listed.
@@ -150,7 +168,10 @@ def last_stable_offset(location: Location, files: PartitionFiles, end_offset: in
         if known is not None:
             segments, open_since = segments[number:], known
             break
-    for section in _tables(location, segments, 0, None, end_offset):
+    for section in _sections(location, segments, 0, None, end_offset):
+        if isinstance(section, Wound):
+            open_since.clear()
+            continue
         for _ in _apply(open_since, section):
             pass
     return min(open_since.values(), default=end_offset)
@@ -172,15 +193,17 @@ def _open_before(location: Location, segment: SegmentFile) -> dict[int, int] | N
     }
 
 
-def _tables(
+def _sections(
     location: Location,
     segments: Iterable[SegmentFile],
     start_position: int,
     note_index: Any,
     end_offset: int = INT64_MAX,
-) -> Generator[SoundBatches, None, None]:
-    """Yield the record batches of segments in order, by their headers; step over damage."""
-    for segment in segments:
+) -> Generator[SoundBatches | Wound, None, None]:
+    """Yield the record batches of segments in order, and what is damaged."""
+    listed = list(segments)
+    limits = [*(each.base_offset for each in listed[1:]), None]
+    for segment, limit in zip(listed, limits, strict=True):
         if note_index is not None:
             data = read_beside(location, segment.path, TRANSACTION_INDEX_SUFFIX)
             try:
@@ -192,9 +215,9 @@ def _tables(
             window = FileWindow(file, start_position, size, CHUNK_BYTES)
             for section in scan(
                 window, end_position=size, first_offset=segment.base_offset,
-                end_offset=end_offset, check_crc=False,
+                end_offset=end_offset, limit_offset=limit,
             ):  # fmt: skip
-                if isinstance(section, SoundBatches):
+                if not isinstance(section, LegacyEntries):
                     yield section
         start_position = 0
 
