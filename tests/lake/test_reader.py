@@ -6,6 +6,7 @@ import itertools
 
 import pyarrow.dataset as ds
 import pytest
+from fsspec import AbstractFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow.fs import FSSpecHandler, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
@@ -20,7 +21,8 @@ from tests.support.lakes import (
 )
 from tidelog.lake import reader as reader_module
 from tidelog.lake.compaction import merge, plan_merges
-from tidelog.lake.errors import LakeError, UnsafeStoreError
+from tidelog.lake.entry import entry_path
+from tidelog.lake.errors import ConflictError, LakeError, UnsafeStoreError
 from tidelog.lake.log import TopicLog
 from tidelog.lake.reader import lake_topics, open_topic, read_lake, read_lake_table
 from tidelog.lake.store import ArrowStore, LocalStore, locate_lake, open_store
@@ -125,6 +127,66 @@ def test_given_an_object_store_when_two_put_the_same_then_one_is_first(memory):
     assert store.put_if_absent("_log/0.json", b"a")
     assert not store.put_if_absent("_log/0.json", b"b")
     assert store.read("_log/0.json") == b"a"
+
+
+class Overtaken(MemoryFileSystem):
+    """A store in which another writer moves each file just before this one does."""
+
+    def mv(self, path1, path2, **named):
+        super().mv(path1, path2, **named)
+        super().mv(path1, path2, **named)
+
+
+def test_given_another_writer_that_moves_the_files_when_published_then_they_are_in_their_places(
+    memory,
+):
+    location = Location(PyFileSystem(FSSpecHandler(Overtaken())), f"/lake/{TOPIC}")
+
+    archive(open_store(location), "a")
+
+    assert offsets(read_lake_table("/lake", TOPIC, filesystem=memory)) == ALL
+
+
+class Remembering(MemoryFileSystem):
+    """A store that remembers listings as s3fs does: what was not in one is not there."""
+
+    cachable = False  # each has its own memory
+
+    def ls(self, path, detail=True, **named):
+        path = self._strip_protocol(path)
+        if path not in self.dircache:
+            self.dircache[path] = super().ls(path, detail=True)
+        return self.dircache[path] if detail else [each["name"] for each in self.dircache[path]]
+
+    def info(self, path, **named):
+        path = self._strip_protocol(path)
+        for known in self.dircache.get(self._parent(path), ()):
+            if known["name"] == path:
+                return known
+        if self._parent(path) in self.dircache:
+            raise FileNotFoundError(path)
+        return super().info(path)
+
+    find, isfile = AbstractFileSystem.find, AbstractFileSystem.isfile  # by `ls` and `info`
+
+    def invalidate_cache(self, path=None):
+        self.dircache.clear()
+
+
+@pytest.mark.timeout(30)
+def test_given_a_store_that_remembers_listings_when_another_writer_commits_then_it_is_seen(memory):
+    one, other = (
+        TopicLog(open_store(Location(PyFileSystem(FSSpecHandler(Remembering())), "/l/t")), TOPIC)
+        for _ in range(2)
+    )
+    one.commit(change_of("first", stage(one.store, 0, 0, 10)))
+    other.refresh()
+    assert [file.path for file in other.store.files("_log")] == [entry_path(0)]
+    one.commit(change_of("second", stage(one.store, 0, 10, 20)))
+
+    assert [entry.sequence for entry in other.refresh()] == [1]
+    with pytest.raises(ConflictError, match="goes up to offset 20"):
+        other.commit(change_of("late", stage(other.store, 0, 10, 20, writer="other")))
 
 
 class NoConditions(MemoryFileSystem):

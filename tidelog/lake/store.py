@@ -187,17 +187,17 @@ class ArrowStore(Store):
         return f"{SCHEMES.get(name, name)}://{full.lstrip('/')}"
 
     def read(self, path: str) -> bytes:
-        filesystem, full = self.location(path)
+        filesystem, full = self._as_it_is(path)
         with filesystem.open_input_stream(full) as file:
             return bytes(file.read())
 
     def size(self, path: str) -> int | None:
-        filesystem, full = self.location(path)
+        filesystem, full = self._as_it_is(path)
         info = filesystem.get_file_info(full)
         return int(info.size) if info.type is FileType.File else None
 
     def files(self, directory: str) -> list[StoredFile]:
-        filesystem, full = self.location(directory)
+        filesystem, full = self._as_it_is(directory)
         selector = FileSelector(full, recursive=True, allow_not_found=True)
         cut = len(full.strip("/")) - len(directory)
         return sorted(
@@ -207,7 +207,7 @@ class ArrowStore(Store):
         )
 
     def modified_s(self, path: str) -> float | None:
-        filesystem, full = self.location(path)
+        filesystem, full = self._as_it_is(path)
         mtime_ns = filesystem.get_file_info(full).mtime_ns
         if mtime_ns is not None:
             return float(mtime_ns / 1e9)
@@ -248,16 +248,30 @@ class ArrowStore(Store):
         if self.size(source) is None:
             return False
         filesystem, full = self._with_parent(target)
-        filesystem.move(self.location(source).path, full)
+        try:
+            filesystem.move(self.location(source).path, full)
+        except FileNotFoundError:  # another writer has moved it meanwhile
+            return False
         return True
 
     def remove(self, path: str) -> None:
-        filesystem, full = self.location(path)
+        filesystem, full = self._as_it_is(path)
         with contextlib.suppress(FileNotFoundError):
             filesystem.delete_file(full)
 
     def sync(self, paths: Iterable[str]) -> None:
         """Nothing is to do: what such a store has answered is durable."""
+
+    def _as_it_is(self, path: str) -> Location:
+        """Return where a file is, for a look that sees what others have written.
+
+        File systems of fsspec remember listings: what is in none of them is not there, they say.
+        """
+        location = self.location(path)
+        backend = _fsspec_backend(location.filesystem)
+        if backend is not None:
+            backend.invalidate_cache()
+        return location
 
     def _with_parent(self, path: str) -> Location:
         location = self.location(path)

@@ -13,7 +13,7 @@ from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem
 
 from tidelog.segments.errors import DataLossError, OptionError
 
-__all__ = ["Location", "locate", "opened"]
+__all__ = ["Location", "locate", "opened", "without_secrets"]
 
 
 class Location(NamedTuple):
@@ -57,12 +57,23 @@ def _by_fsspec(url: str, problem: Exception) -> Location:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise OptionError(f"{url} cannot be read: {problem} (fsspec may know it)") from problem
+        raise OptionError(
+            f"{without_secrets(url)} cannot be read: {problem} (fsspec may know it)"
+        ) from problem
     try:
         filesystem, path = url_to_fs(url)
     except (ImportError, ValueError) as error:
-        raise OptionError(f"{url} cannot be read: {error}") from error
+        raise OptionError(f"{without_secrets(url)} cannot be read: {error}") from error
     return Location(PyFileSystem(FSSpecHandler(filesystem)), path)
+
+
+def without_secrets(path: str) -> str:
+    """Return a path or URL without user, password and query, to be shown or kept."""
+    scheme, separator, rest = path.partition("://")
+    if not separator:
+        return path
+    host, slash, tail = rest.partition("?")[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{tail}"
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from protocol.errors import BrokerError
 from protocol.identifiers import TopicPartition
 from tidelog.client import Client
 from tidelog.segments.errors import DataLossError, OptionError
-from tidelog.segments.location import locate
+from tidelog.segments.location import locate, without_secrets
 from tidelog.segments.log_files import PartitionFiles, list_partitions
 from tidelog.segments.plan import Split, bounds, plan
 from tidelog.segments.read_options import Isolation, ReadOptions
@@ -84,7 +84,8 @@ class DirectorySource:
         missing = [topic for topic in self._topics or () if topic not in there]
         if missing:
             raise OptionError(
-                f"{self._path} has no topic {', '.join(missing)}; it has {', '.join(sorted(there))}"
+                f"{without_secrets(self._path)} has no topic {', '.join(missing)}; it has "
+                f"{', '.join(sorted(there))}"
             )
         self._files = {
             TopicPartition(files.topic, files.partition): files

@@ -24,6 +24,7 @@ from protocol.compression import Codec
 from protocol.identifiers import TopicPartition
 from tidelog.client import Client
 from tidelog.segments.errors import DataLossError
+from tidelog.segments.location import without_secrets
 from tidelog.segments.murmur2 import key_partitions
 from tidelog.segments.read_options import ReadOptions
 from tidelog.spark.jobs.archive_source import ArchiveSource, BrokerSource, DirectorySource
@@ -69,7 +70,7 @@ def run(options: RepartitionOptions, job: Job) -> TransferResult:
         SegmentError: the source is not there, or not any more.
         ConnectionLostError: the broker cannot be reached.
     """
-    source = options.path or options.broker
+    source = without_secrets(options.path or options.broker)
     if options.path is None and options.target == options.topic:
         raise JobError(f"{options.topic} cannot be copied to itself: name another --target")
     with Client(options.broker) as client:

@@ -25,7 +25,7 @@ from tidelog.lake.errors import LakeError
 from tidelog.lake.log import location_of
 from tidelog.lake.reader import open_topic
 from tidelog.segments.errors import DataLossError
-from tidelog.segments.location import locate
+from tidelog.segments.location import locate, without_secrets
 from tidelog.spark.jobs.exact_append import CHECKED_RECORDS, COLUMNS, ExactAppend
 from tidelog.spark.jobs.job import Job
 from tidelog.spark.jobs.transfer import Copied, TransferResult, transfer
@@ -80,7 +80,7 @@ def run(options: ReplayOptions, job: Job) -> TransferResult:
             job,
             client,
             options.id or f"replay {location.path} {options.topic} {options.target}",
-            source=f"{options.topic} of {options.lake}",
+            source=f"{options.topic} of {without_secrets(options.lake)}",
             target=options.target,
             partitions=max(ends, default=0) + 1,
             ends=lambda: _ends(options),
@@ -93,7 +93,7 @@ def _ends(options: ReplayOptions) -> Mapping[int, tuple[int, int]]:
     log = open_topic(locate(options.lake), options.topic)
     log.refresh()
     if log.last is None:
-        raise LakeError(f"{options.lake} has no topic {options.topic!r}")
+        raise LakeError(f"{without_secrets(options.lake)} has no topic {options.topic!r}")
     return {
         partition: (log.state.pieces(partition)[0].start_offset, end)
         for partition, end in log.state.ends.items()
@@ -162,8 +162,8 @@ def _files(options: ReplayOptions, stretch: _Stretch) -> list[tuple[str, DataFil
             found.append((log.store.location(location_of(log, piece)).path, piece))
     if offset < stretch.end_offset:
         raise DataLossError(
-            f"{options.lake} has offset {offset} of {options.topic}-{stretch.partition} no more, "
-            "which was to be replayed"
+            f"{without_secrets(options.lake)} has offset {offset} of "
+            f"{options.topic}-{stretch.partition} no more, which was to be replayed"
         )
     return found
 
