@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import Row
@@ -58,10 +60,10 @@ def test_given_a_lost_connection_when_sent_then_all_sets_without_an_answer_are_s
 
 
 def test_given_a_refused_set_when_sent_then_the_brokers_reason_is_raised():
-    server, failure = send_to([0, ErrorCode.MESSAGE_TOO_LARGE, 0])
+    server, failure = send_to([0, ErrorCode.INVALID_RECORD, 0])
 
     assert isinstance(failure, BrokerError)
-    assert failure.number == ErrorCode.MESSAGE_TOO_LARGE
+    assert failure.number == ErrorCode.INVALID_RECORD
     assert "t-1" in str(failure)
     assert sent_partitions(server) == [0, 1, 2]
 
@@ -93,6 +95,36 @@ def test_given_rows_of_a_spark_without_arrow_streams_when_written_then_a_client_
         *((b"k%d" % n, None, (("n", b"%d" % n),)) for n in range(5)),
         (None, b"v", ()),
     ]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_given_a_topic_of_small_messages_when_written_then_batches_are_small_enough(broker, codec):
+    topic = f"sent-small-{codec.name}"
+    with Client(broker.address) as client:
+        client.create_topic(topic, 2, {"max.message.bytes": "1000"})
+    random = Random(1)
+    keys = [b"%d" % number for number in range(4_000)]
+    rows = pa.RecordBatch.from_pydict({"key": keys, "value": [random.randbytes(300)] * 4_000})
+    options = SinkOptions(broker=broker.address, topic=topic, codec=codec)
+
+    BrokerWriter(options, schema_of(["key", "value"])).write(iter([rows, rows]))
+
+    with Client(broker.address) as client:
+        found = [[each.key for each in client.messages(topic, [number])] for number in (0, 1)]
+    assert sorted(found[0] + found[1]) == sorted(2 * keys)
+    for each in found:
+        assert each == 2 * [key for key in keys if key in each]  # in their order, none twice
+
+
+def test_given_a_record_that_is_too_large_when_written_then_it_is_said(broker):
+    topic = "sent-large"
+    with Client(broker.address) as client:
+        client.create_topic(topic, 1, {"max.message.bytes": "1000"})
+    rows = pa.RecordBatch.from_pydict({"value": [b"small", bytes(2_000), b"small"]})
+    writer = BrokerWriter(SinkOptions(broker=broker.address, topic=topic), schema_of(["value"]))
+
+    with pytest.raises(BrokerError, match=f"a record for {topic}-0 is larger than the topic's max"):
+        writer.write(iter([rows]))
 
 
 def test_given_more_than_one_request_takes_when_written_then_all_arrive_in_order(broker):

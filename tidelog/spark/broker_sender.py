@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from protocol.errors import BrokerError, ErrorCode
 from protocol.identifiers import Buffer, TopicPartition
 from protocol.limits import RESPONSE_BYTES_MAX
 from tidelog.client import ConnectionLostError, calls
@@ -41,18 +42,22 @@ class BrokerSender:
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
-    def send(self, sets: Iterable[BatchSet]) -> None:
+    def send(self, sets: Iterable[BatchSet]) -> set[TopicPartition]:
         """Append sets of different partitions, and wait until all are committed.
 
         A set whose answer was lost, or that was not committed in time, is sent again.
 
+        Returns:
+            The partitions whose sets are refused whole, as a batch is larger than its topic takes.
+
         Raises:
             BrokerUnreachableError: there was no broker for as long as a restart may take.
-            BrokerError: the broker refuses a set.
+            BrokerError: the broker refuses a set for another reason.
         """
         left = list(sets)
         assert len({each.partition for each in left}) == len(left), "else they could change places"
         waits = Waits(self._address)
+        too_large: set[TopicPartition] = set()
         while left:
             outcomes = self._outcomes(left)
             failed = [
@@ -60,12 +65,15 @@ class BrokerSender:
                 for each, error in zip(left, outcomes, strict=True)
                 if isinstance(error, Exception)
             ]
+            too_large |= {each.partition for each, error in failed if _is_too_large(error)}
+            failed = [(each, error) for each, error in failed if not _is_too_large(error)]
             for _, error in failed:
                 if not may_pass(error):
                     raise error
             left = [each for each, _ in failed]
             if failed:
                 waits.wait(failed[0][1])
+        return too_large
 
     def _outcomes(self, sets: list[BatchSet]) -> list[object]:
         requests = [
@@ -76,3 +84,7 @@ class BrokerSender:
             return self._connection.call_all(requests, extra_wait_s=COMMIT_MAX_MS / 1_000)
         except ConnectionLostError as error:
             return [error] * len(sets)
+
+
+def _is_too_large(error: Exception) -> bool:
+    return isinstance(error, BrokerError) and error.number == ErrorCode.MESSAGE_TOO_LARGE

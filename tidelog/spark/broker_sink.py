@@ -19,25 +19,21 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from protocol.compression import Codec
 from protocol.errors import ErrorCode
-from protocol.identifiers import Buffer
 from tidelog.client.calls import check
-from tidelog.segments.encoding.encode import encode
 from tidelog.spark.broker_link import BrokerLink
-from tidelog.spark.broker_sender import BatchSet, BrokerSender
+from tidelog.spark.broker_sender import BrokerSender
 from tidelog.spark.errors import SinkError
+from tidelog.spark.row_sender import RowSender
 from tidelog.spark.schema import arrow_schema_of
 from tidelog.spark.sink_options import SinkOptions, check_columns
-from tidelog.spark.sink_rows import PartitionRows, SinkRows
+from tidelog.spark.sink_rows import SinkRows
 from tidelog.spark.worker import freeze_modules
 
 __all__ = ["BrokerStreamWriter", "BrokerWriter"]
 
 logger: Final = logging.getLogger(__name__)
 
-SET_BYTES_MAX: Final = 1024 * 1024
-"""Of one request: what goes to other partitions meanwhile does not wait long."""
 ROWS_PER_BATCH: Final = 10_000
 """As many as Spark puts in a record batch of Arrow by default."""
 HAS_ARROW_STREAMS: Final = hasattr(datasource, "DataSourceStreamArrowWriter")
@@ -68,10 +64,9 @@ class _TopicWriter:
                 return _partition_count(link, topic)
 
             sink_rows = SinkRows(self._options.topic, count, _now_us, turn)
+            row_sender = RowSender(sender, codec)
             for batch in batches:
-                parts = [_sets(part, codec) for part in sink_rows.divided(batch)]
-                for sets in itertools.zip_longest(*parts):
-                    sender.send(each for each in sets if each is not None)
+                row_sender.send(list(sink_rows.divided(batch)))
                 freeze_modules()
         return WriterCommitMessage()
 
@@ -118,19 +113,6 @@ else:
 
         def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
             logger.warning("micro-batch %d has failed, and will be written again", batchId)
-
-
-def _sets(part: PartitionRows, codec: Codec) -> Iterator[BatchSet]:
-    """Yield the rows of a partition as sets of batches, each about as large as a request may be."""
-    batches: list[Buffer] = []
-    size_bytes = 0
-    for batch in encode(part.rows, base_offset=0, codec=codec):
-        if batches and size_bytes + len(batch.data) > SET_BYTES_MAX:
-            yield BatchSet(part.partition, b"".join(batches))
-            batches, size_bytes = [], 0
-        batches.append(batch.data)
-        size_bytes += len(batch.data)
-    yield BatchSet(part.partition, b"".join(batches))
 
 
 def _partition_count(link: BrokerLink, topic: str) -> int:

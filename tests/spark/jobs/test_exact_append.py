@@ -183,6 +183,17 @@ def test_given_a_broker_that_dies_when_it_is_back_then_the_writer_goes_on(tmp_pa
         assert stored(client, target) == expected(28)
 
 
+def test_given_a_topic_of_small_messages_when_appended_then_batches_are_small_enough(client):
+    target = TopicPartition(f"exact-{next(numbers)}", 0)
+    client.create_topic(target.topic, 1, {"max.message.bytes": "400"})
+
+    first = append(client, target, stream(100, per_batch=60))
+    again = append(client, target, stream(300, per_batch=90))
+
+    assert (first, again) == (100, 200)
+    assert stored(client, target) == expected(300)
+
+
 def test_given_segments_smaller_than_a_request_when_appended_then_batch_by_batch(client):
     target = TopicPartition(f"exact-{next(numbers)}", 0)
     client.create_topic(target.topic, 1, {"segment.bytes": str(1 << 20)})

@@ -25,7 +25,7 @@ from protocol.native.request_types import LATEST_TIME
 from tidelog.client import Client, ConnectionLostError, UnexpectedOffsetError
 from tidelog.segments.columns import HEADERS
 from tidelog.segments.decoding import decode_batches
-from tidelog.segments.encoding.encode import EncodedBatch, encode
+from tidelog.segments.encoding.encode import BATCH_BYTES, EncodedBatch, encode
 from tidelog.segments.read_options import ReadOptions
 from tidelog.spark.jobs.job import JobError
 
@@ -36,6 +36,8 @@ COLUMNS: Final = ("key", "value", "timestamp", HEADERS)
 CHECKED_RECORDS: Final = 1_000
 """So many of the last records that are there already are compared with the stream."""
 REQUEST_BYTES: Final = 4 << 20
+SHRINK: Final = 4
+"""By which batches become smaller where the topic refuses them."""
 RETRIES: Final = 12
 BACKOFF_MAX_S: Final = 5.0
 """A broker that is started again is back within them: half a minute in all."""
@@ -69,6 +71,7 @@ class ExactAppend:
         """Where the next record of the stream belongs."""
         self.appended = 0
         """Records that were not there before."""
+        self._batch_bytes = BATCH_BYTES
         self._end = self._committed_end()
         self._to_check: pa.RecordBatch | None = None
         if self._end < base_offset:
@@ -110,14 +113,16 @@ class ExactAppend:
     # --- writing ------------------------------------------------------------------------------
 
     def _append(self, rows: pa.RecordBatch) -> None:
-        first = 0
-        encoded = encode(rows, base_offset=self.next_offset, codec=self._codec)
+        first, size = 0, self._batch_bytes
+        encoded = encode(rows, base_offset=self.next_offset, codec=self._codec, batch_bytes=size)
         for group in _groups(encoded):
             count = sum(batch.record_count for batch in group)
-            self._append_group(rows.slice(first, count), group)
+            self._append_group(rows.slice(first, count), group, size)
             first += count
 
-    def _append_group(self, rows: pa.RecordBatch, group: list[EncodedBatch]) -> None:
+    def _append_group(
+        self, rows: pa.RecordBatch, group: list[EncodedBatch], batch_bytes: int
+    ) -> None:
         """Append records, whose batches are given, however many tries it takes."""
         offset = self.next_offset
         data = b"".join(bytes(batch.data) for batch in group)
@@ -130,7 +135,11 @@ class ExactAppend:
             except (ConnectionLostError, BrokerError) as error:
                 number = error.number if isinstance(error, BrokerError) else error.code
                 if number == ErrorCode.RECORD_LIST_TOO_LARGE and len(group) > 1:
-                    self._append_singly(rows, group)
+                    self._append_singly(rows, group, batch_bytes)
+                    return
+                if number == ErrorCode.MESSAGE_TOO_LARGE and len(group) < rows.num_rows:
+                    self._batch_bytes = min(self._batch_bytes, max(batch_bytes // SHRINK, 1))
+                    self._append(rows)
                     return
                 if number not in REPEATABLE or attempt == RETRIES:
                     raise
@@ -146,11 +155,13 @@ class ExactAppend:
             self._end = self.next_offset
             return
 
-    def _append_singly(self, rows: pa.RecordBatch, group: list[EncodedBatch]) -> None:
+    def _append_singly(
+        self, rows: pa.RecordBatch, group: list[EncodedBatch], batch_bytes: int
+    ) -> None:
         """Append batch by batch: together they are larger than a segment of the topic."""
         first = 0
         for batch in group:
-            self._append_group(rows.slice(first, batch.record_count), [batch])
+            self._append_group(rows.slice(first, batch.record_count), [batch], batch_bytes)
             first += batch.record_count
 
     def _overtaken(self, rows: pa.RecordBatch, log_end_offset: int) -> None:
