@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -17,6 +18,7 @@ from tidelog.cli.spark_options import (
     MetricsFileOption,
     checked_interval,
 )
+from tidelog.cli.stop_signals import StoppedError, StopSignals
 from tidelog.cli.times import interval_ms
 
 TABLES: Final = ("delta", "iceberg")
@@ -155,7 +157,7 @@ def archive(
 
     Each record is there exactly once, also for a reader that knows nothing of Tidelog and lists
     the directory, and whenever this command is killed: start it again, and it goes on. Several may
-    run at a time.
+    run at a time. SIGTERM ends it behind the commit that is under way.
 
     Examples:
       tidelog spark archive ./tidelog-data --to ./lake
@@ -176,4 +178,11 @@ def archive(
         fail_on_data_loss=fail_on_data_loss, is_single_writer=single_writer,
     )  # fmt: skip
     common = CommonOptions.of(master, conf, as_json, dry_run, metrics_file)
-    run_job("archive", run, options, common)
+    with StopSignals() as signals:
+        try:
+            job = partial(run, wait=signals.wait, is_stopped=lambda: signals.requested is not None)
+            run_job("archive", job, options, common)
+        except (typer.Exit, StoppedError):
+            if signals.requested is None:
+                raise
+            raise typer.Exit(signals.requested) from None

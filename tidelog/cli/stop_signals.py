@@ -52,6 +52,12 @@ class StopSignals:
             select.select([descriptor, self._woken], [], [])
         return self.requested is None
 
+    def wait(self, seconds: float) -> bool:
+        """Wait so long; False: a signal came first."""
+        if self.requested is None:
+            select.select([self._woken], [], [], seconds)
+        return self.requested is None
+
     def _stop(self, number: int, frame: FrameType | None) -> None:
         if self.requested is not None:
             raise StoppedError

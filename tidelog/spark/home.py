@@ -8,11 +8,10 @@ made that has all of the installed Spark but that archive.
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
 from pathlib import Path
+
+from tidelog.spark.temporary import temporary_directory
 
 __all__ = ["ensure_home"]
 
@@ -24,8 +23,7 @@ def ensure_home() -> None:
     installed = Path(pyspark.__file__).parent
     if "SPARK_HOME" in os.environ or not (installed / "jars").is_dir():
         return
-    home = Path(tempfile.mkdtemp(prefix="tidelog-spark-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    home = temporary_directory("tidelog-spark-")
     for entry in installed.iterdir():
         if entry.name != "python":
             (home / entry.name).symlink_to(entry)

@@ -7,18 +7,17 @@ JAVA_HOME; its `bin/java` leaves that one argument out. It is a shell script: no
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from tidelog.spark.errors import JavaMissingError
+from tidelog.spark.temporary import temporary_directory
 
 __all__ = ["ensure_java"]
 
@@ -88,8 +87,7 @@ def _version(java: Path, *arguments: str) -> int | None:
 
 def _shim(java: Path) -> Path:
     """Make a JAVA_HOME around a Java; it is there until this process ends."""
-    home = Path(tempfile.mkdtemp(prefix="tidelog-java-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    home = temporary_directory("tidelog-java-")
     script = home / "bin" / "java"
     script.parent.mkdir()
     script.write_text(SHIM.format(argument=MODULE_ARGUMENT, java=shlex.quote(str(java))))

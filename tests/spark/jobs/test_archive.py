@@ -132,6 +132,20 @@ def test_given_an_interval_when_records_come_then_they_are_archived_and_files_me
     assert list(verify_topic(open_topic(locate(options.lake), TOPIC), is_deep=True)) == []
 
 
+def test_given_a_wish_to_stop_when_archived_then_it_ends_behind_a_commit_and_goes_on_later(
+    job, options, monkeypatch
+):
+    monkeypatch.setattr(archive_module, "ROUND_TASKS_PER_CORE", 1)
+    options = msgspec.structs.replace(options, interval_s=30.0, topics=(TOPIC,))
+
+    stopped = run(options, job, is_stopped=lambda: True)
+    rest = run(options, job, wait=lambda seconds: False)
+
+    assert 0 < stopped.records < 350
+    assert stopped.records + rest.records == 350
+    assert listed(options) == ALL
+
+
 def test_given_small_files_when_compacted_then_a_partition_has_one_and_all_records(job, options):
     run(options, job)
     before = len(list(Path(options.lake, TOPIC).rglob("*.parquet")))

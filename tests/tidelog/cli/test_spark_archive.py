@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import pytest
 
 from tests.support.command_line import call
 from tests.support.spark_logs import some_records, write_partition
+from tidelog.cli.errors import ExitCode
+from tidelog.spark.jobs import archive as archive_module
+from tidelog.spark.jobs.archive_result import ArchiveResult
 
 
 def test_given_a_directory_when_run_dry_then_it_is_said_what_would_be_done(tmp_path):
@@ -26,6 +31,26 @@ def test_given_a_directory_when_run_dry_then_it_is_said_what_would_be_done(tmp_p
         }
     ]  # fmt: skip
     assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_given_a_signal_when_it_waits_then_it_ends_with_its_result_and_a_second_one_at_once(
+    tmp_path, monkeypatch, signals
+):
+    def run(options, job, *, wait, is_stopped):
+        assert not is_stopped()
+        for _ in range(signals):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert not wait(3_600.0)
+        assert is_stopped()
+        return ArchiveResult(is_dry_run=False)
+
+    monkeypatch.setattr(archive_module, "run", run)
+
+    outcome = call("spark", "archive", "logs", "--to", str(tmp_path), "--interval", "1h", "--json")
+
+    assert outcome.code == ExitCode.TERMINATED
+    assert bool(outcome.text) == (signals == 1)
 
 
 @pytest.mark.parametrize(

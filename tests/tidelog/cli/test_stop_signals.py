@@ -39,6 +39,16 @@ def test_given_input_when_waiting_for_it_then_it_can_be_read(pipe):
     assert signals.requested is None
 
 
+def test_given_a_signal_when_waiting_for_a_time_then_waiting_ends():
+    with StopSignals() as signals:
+        waited = signals.wait(0.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        is_over = signals.wait(3_600.0)
+
+    assert waited
+    assert not is_over
+
+
 def test_given_a_signal_when_a_second_one_comes_then_nothing_is_waited_for():
     with StopSignals() as signals:
         os.kill(os.getpid(), signal.SIGINT)

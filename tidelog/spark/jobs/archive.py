@@ -46,7 +46,11 @@ T = TypeVar("T")
 
 
 def run(
-    options: ArchiveOptions, job: Job, *, wait: Callable[[float], bool] | None = None
+    options: ArchiveOptions,
+    job: Job,
+    *,
+    wait: Callable[[float], bool] | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> ArchiveResult:
     """Archive what there is, once or for ever.
 
@@ -55,6 +59,7 @@ def run(
     Args:
         wait: Waits so many seconds between two looks; False ends the run. Of a run with an
             interval only.
+        is_stopped: Asked between two commits; True ends the run.
 
     Raises:
         DataLossError: records were deleted before they were archived.
@@ -62,13 +67,13 @@ def run(
         SegmentError: the data directory cannot be read.
         JobError: records go away as fast as they are planned.
     """
-    archive = _Archive(options, job)
+    archive = _Archive(options, job, is_stopped)
     while True:
         if archive.source is not None:
             archive.catch_up(archive.source)
-        if options.compact:
+        if options.compact and not is_stopped():
             archive.compact()
-        if options.interval_s is None or job.is_dry_run:
+        if options.interval_s is None or job.is_dry_run or is_stopped():
             return archive.result
         if not (wait or _slept)(options.interval_s):
             return archive.result
@@ -77,10 +82,10 @@ def run(
 class _Archive:
     """One run."""
 
-    def __init__(self, options: ArchiveOptions, job: Job) -> None:
+    def __init__(self, options: ArchiveOptions, job: Job, is_stopped: Callable[[], bool]) -> None:
         self.result = ArchiveResult(is_dry_run=job.is_dry_run)
         self.source = _source(options)
-        self._options, self._job = options, job
+        self._options, self._job, self._is_stopped = options, job, is_stopped
         self._location = locate_lake(options.lake)
         self._writer = f"{job.name}-{uuid.uuid4().hex}"
         self._commits = 0
@@ -144,6 +149,8 @@ class _Archive:
                 return problem
             done += sum(piece.end - piece.start for piece in round_)
             self._job.progress("offsets", done, total)
+            if self._is_stopped():
+                break
         return None
 
     def _bounds(self, source: ArchiveSource) -> Mapping[TopicPartition, Bounds]:
@@ -259,6 +266,8 @@ class _Archive:
                 self._commit_merges(topic, [(merge, each) for (_, merge), each in group])
             done += len(round_)
             self._job.progress("merges", done, len(merges))
+            if self._is_stopped():
+                break
 
     def _commit_merges(self, topic: str, group: Sequence[tuple[Merge, Written]]) -> None:
         done = [(merge, each) for merge, each in group if each.lost is None]
