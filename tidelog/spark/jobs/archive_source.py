@@ -6,6 +6,8 @@ It is pickled into the tasks, which read records with it; the driver asks it wha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
@@ -27,6 +29,8 @@ from tidelog.spark.range_reader import RangeReader
 
 __all__ = ["ArchiveSource", "BrokerSource", "DirectorySource", "Piece"]
 
+LOOKUPS_AT_ONCE: Final = 8
+"""Of partitions: each is headers of a log's end, which are waited for."""
 INTERNAL_PREFIX: Final = "__"
 """Of topics that are archived only if they are named, such as `__consumer_offsets`."""
 
@@ -92,10 +96,10 @@ class DirectorySource:
             for files in found
             if _is_wanted(files.topic, self._topics)
         }
-        return {
-            key: Bounds(*bounds(location, files, isolation=self.isolation))
-            for key, files in self._files.items()
-        }
+        look = partial(bounds, location, isolation=self.isolation)
+        with ThreadPoolExecutor(LOOKUPS_AT_ONCE) as pool:
+            looked = pool.map(look, self._files.values())
+            return {key: Bounds(*each) for key, each in zip(self._files, looked, strict=True)}
 
     def pieces(
         self, partition: TopicPartition, start: int, end: int, size_bytes: int
