@@ -197,3 +197,30 @@ def test_given_a_compressed_batch_that_claims_millions_when_decoded_then_no_room
 
     assert (len(walked.table), row, room) == (2, 1, [3])
     assert found.offset.tolist() == [0, 1, 2]
+
+
+@pytest.mark.usefixtures("any_kernel")
+@pytest.mark.parametrize("delta", [0, 1, 2, 3])
+def test_given_offsets_in_a_batch_when_decoded_then_they_have_to_go_up_to_its_last(delta):
+    data = bytearray(build_batch([(0, 7, b"k", b"v"), (2, 7, b"k", b"v")]))
+    second = HEADER_BYTES + 1 + (data[HEADER_BYTES] >> 1)
+    data[second + 3] = delta << 1
+    CRC.pack_into(data, CRC_POSITION, crc32c(memoryview(data)[ATTRIBUTES_POSITION:]))
+
+    assert decoded(bytes(data)) == expected(bytes(data))
+    assert (decoded(bytes(data)) is None) == (delta in (0, 3))
+
+
+@pytest.mark.usefixtures("any_kernel")
+@pytest.mark.parametrize("base_timestamp", [2**63 - 8, -(2**63)])
+def test_given_times_beyond_int64_when_decoded_then_they_are_refused(base_timestamp):
+    data = bytearray(build_batch([(0, 7, b"k", b"v"), (2, 7, b"k", b"v")]))
+    data[27:35] = base_timestamp.to_bytes(8, "big", signed=True)
+    for delta in (7, 8, -1, 63):
+        data[HEADER_BYTES + 2] = (delta << 1 ^ delta >> 63) & 0x7F
+        CRC.pack_into(data, CRC_POSITION, crc32c(memoryview(data)[ATTRIBUTES_POSITION:]))
+
+        found = decoded(bytes(data))
+
+        assert found == expected(bytes(data))
+        assert (found is None) == (not -(2**63) <= base_timestamp + delta < 2**63)

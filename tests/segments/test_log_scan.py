@@ -25,11 +25,11 @@ class WatchedWindow(FileWindow):
         return is_more
 
 
-def scanned(data: bytes) -> tuple[list[int], list[Wound], int]:
+def scanned(data: bytes, limit_offset: int | None = None) -> tuple[list[int], list[Wound], int]:
     """Return base offsets, wounds, and how many bytes were held at once."""
     window = WatchedWindow(pa.BufferReader(data), 0, len(data), CHUNK_BYTES)
     offsets, wounds = [], []
-    for section in scan(window, end_position=len(data), first_offset=0):
+    for section in scan(window, end_position=len(data), first_offset=0, limit_offset=limit_offset):
         if isinstance(section, SoundBatches):
             offsets += section.table["base_offset"].tolist()
         else:
@@ -72,3 +72,26 @@ def test_given_a_gap_before_the_last_whole_batch_when_scanned_then_it_counts(tor
 
     assert offsets == [0, 1, 9]
     assert (wound.position, wound.first_offset) == (sum(map(len, made[:3])), 10)
+
+
+def test_given_a_length_that_reaches_over_the_next_batch_when_scanned_then_that_is_not_lost():
+    made = batches(1)
+    size = len(made[0])
+    wrong = bytearray(made[3])
+    wrong[LENGTH_POSITION:LOG_OVERHEAD_BYTES] = (2 * size - LOG_OVERHEAD_BYTES).to_bytes(4, "big")
+
+    offsets, (wound,), _ = scanned(b"".join([*made[:3], wrong, *made[4:]]))
+
+    assert offsets == [n for n in range(200) if n != 3]
+    assert (wound.position, wound.end_position) == (3 * size, 4 * size)
+
+
+@pytest.mark.parametrize("offset", [200, 201])
+def test_given_an_offset_of_what_comes_next_when_scanned_then_it_does_not_belong_there(offset):
+    made = [*batches(1)[:199], build_batch([(offset, 5, b"k", b"v")], base_offset=offset)]
+
+    offsets, (wound,), _ = scanned(b"".join(made), limit_offset=200)
+
+    assert offsets == list(range(199))
+    assert (wound.first_offset, wound.end_offset) == (199, 200)
+    assert wound.reason == f"offsets {offset} to {offset} do not belong here"

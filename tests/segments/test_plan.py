@@ -213,3 +213,36 @@ def test_given_a_segment_that_was_empty_when_listed_when_planned_then_what_it_ho
     assert [(split.start_offset, split.end_offset) for split in splits] == [(0, 5)]
     (rows,) = read_split(location, splits[0], OPTIONS)
     assert rows.num_rows == 5
+
+
+@pytest.mark.parametrize("place", [7, 11])  # the lowest bytes of an entry's time and its offset
+def test_given_a_time_index_that_is_a_little_wrong_when_asked_then_no_answer_changes(
+    tmp_path, place
+):
+    written, offsets = made([[([1, 2], Codec.NONE, 0)] * 8])
+    path = write_partition(tmp_path / "logs-0", written) / f"{0:020}.timeindex"
+    sound = path.read_bytes()
+    location = locate(tmp_path)
+    (files,) = list_partitions(location)
+    for entry in range(0, len(sound), 12):
+        for bit in range(4):
+            data = bytearray(sound)
+            data[entry + place] ^= 1 << bit
+            path.write_bytes(data)
+
+            found = [offset_for_time(location, files, 10**12 + at) for at in range(24)]
+
+            assert found == [next((n for n in offsets if n >= at), None) for at in range(24)]
+
+
+def test_given_an_index_with_room_behind_its_entries_when_planned_then_it_still_cuts(tmp_path):
+    written, _ = made([[([1] * 5, Codec.NONE, 200)] * 40])
+    path = write_partition(tmp_path / "logs-0", written) / f"{0:020}.index"
+    location = locate(tmp_path)
+    (files,) = list_partitions(location)
+    splits = plan(location, files, 0, 200, split_bytes=10_000)
+
+    path.write_bytes(path.read_bytes() + bytes(800))  # as a live broker's
+
+    assert len(splits) > 1
+    assert plan(location, files, 0, 200, split_bytes=10_000) == splits

@@ -15,7 +15,7 @@ from protocol.record_batch_builder import build_batch
 from protocol.record_batch_header import HEADER_BYTES
 from protocol.stored import transaction_index
 from protocol.stored.transaction_index import AbortedTransaction
-from tests.support.segment_logs import write_partition
+from tests.support.segment_logs import emptied, write_partition
 from tidelog.segments.errors import DamagedError
 from tidelog.segments.location import locate
 from tidelog.segments.log_files import list_partitions
@@ -96,7 +96,7 @@ def test_given_any_transactions_when_read_then_only_decided_ones_and_control_on_
     assert uncommitted == sorted(set(everything) - set(control))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_given_a_flipped_bit_in_a_transaction_index_when_read_then_no_answer_changes(
     tmp_path_factory, data
@@ -171,3 +171,13 @@ def test_given_a_damaged_marker_behind_what_is_read_when_read_then_it_is_not_bel
     directory = write_partition(tmp_path / "logs-0", [[data_batch(0, 1)], later])
 
     assert committed(directory, end_offset=1) == []
+
+
+def test_given_a_batch_that_a_cleaner_emptied_without_its_marker_when_read_then_nothing_is_open(
+    tmp_path,
+):
+    """The cleaner keeps it for its sequence number, and may have taken the marker."""
+    batches = [emptied(data_batch(0, 1)), data_batch(1, 2), marker_batch(2, 2, is_commit=True)]
+    write_partition(tmp_path / "logs-0", [batches])
+
+    assert committed(tmp_path) == [1]

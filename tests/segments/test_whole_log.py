@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.checksum import crc32c
 from protocol.compression import Codec
 from protocol.end_transaction_marker import EndTransactionMarker, build_marker_batch
 from protocol.legacy_message_set import (
@@ -23,18 +22,9 @@ from protocol.legacy_message_set_builder import build_set
 from protocol.record import Record
 from protocol.record_batch import check_batch, iterate_records
 from protocol.record_batch_builder import build_batch
-from protocol.record_batch_header import (
-    ATTRIBUTES_POSITION,
-    CODEC_MASK,
-    CRC,
-    CRC_POSITION,
-    HEADER,
-    LENGTH_MIN,
-    MAGIC,
-    TimestampType,
-    parse_header,
-)
+from protocol.record_batch_header import MAGIC, TimestampType, parse_header
 from protocol.stored.index_entries import OffsetIndexEntry, encode_offset_index
+from tests.support.segment_logs import emptied
 from tidelog.segments.columns import COLUMNS, HEADERS
 from tidelog.segments.location import locate
 from tidelog.segments.log_files import list_partitions
@@ -77,19 +67,6 @@ class Row(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     is_control: bool
-
-
-def emptied(batch: bytes) -> bytes:
-    """Return a batch as a cleaner leaves it that keeps none of its records."""
-    header = parse_header(batch)
-    bare = HEADER.pack(
-        *header._replace(
-            batch_length=LENGTH_MIN, record_count=0, attributes=header.attributes & ~CODEC_MASK
-        )
-    )
-    sealed = bytearray(bare)
-    CRC.pack_into(sealed, CRC_POSITION, crc32c(memoryview(sealed)[ATTRIBUTES_POSITION:]))
-    return bytes(sealed)
 
 
 class Log:
@@ -207,7 +184,7 @@ def _milliseconds(rows):
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     made=steps,
     ends=st.tuples(st.integers(0, 30), st.integers(5, 2000)),

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from protocol.checksum import crc32c
 from protocol.record_batch import parse_header
+from protocol.record_batch_header import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    CRC,
+    CRC_POSITION,
+    HEADER,
+    LENGTH_MIN,
+)
 from protocol.stored.file_names import (
     log_file_name,
     offset_index_file_name,
@@ -51,3 +60,16 @@ def write_segment(directory: Path, batches: Sequence[bytes], *, batches_per_entr
     (directory / offset_index_file_name(base)).write_bytes(encode_offset_index(offsets, base))
     (directory / time_index_file_name(base)).write_bytes(encode_time_index(times, base))
     return path
+
+
+def emptied(batch: bytes) -> bytes:
+    """Return a batch as a cleaner leaves it that keeps none of its records."""
+    header = parse_header(batch)
+    bare = HEADER.pack(
+        *header._replace(
+            batch_length=LENGTH_MIN, record_count=0, attributes=header.attributes & ~CODEC_MASK
+        )
+    )
+    sealed = bytearray(bare)
+    CRC.pack_into(sealed, CRC_POSITION, crc32c(memoryview(sealed)[ATTRIBUTES_POSITION:]))
+    return bytes(sealed)

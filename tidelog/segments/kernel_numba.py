@@ -24,6 +24,8 @@ from protocol.record_batch_header import (
 SOUND: Final = -1
 VARINT_BITS: Final = 35
 VARLONG_BITS: Final = 70
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
 
 
 @njit(inline="always")
@@ -106,10 +108,14 @@ def decode_records(
             headers, position = _raw(data, position, end, VARINT_BITS)
             if position < 0 or headers < 0 or headers > (end - position) // 2:
                 return number
-            time = base_timestamps[number] + time_delta
-            left_int64 = (time < base_timestamps[number]) != (time_delta < 0)
+            # Not by the sum: where it would wrap around, the compiler may take it that it does not.
+            if time_delta < 0:
+                left_int64 = base_timestamps[number] < INT64_MIN - time_delta
+            else:
+                left_int64 = base_timestamps[number] > INT64_MAX - time_delta
             if left_int64 or (headers == 0 and position != end):
                 return number
+            time = base_timestamps[number] + time_delta
             batch[row], offset[row] = number, base_offsets[number] + delta
             timestamp[row] = append_timestamps[number] if uses_append_time[number] else time
             header_count[row], header_position[row], record_end[row] = headers, position, end
