@@ -224,3 +224,12 @@ def test_given_times_beyond_int64_when_decoded_then_they_are_refused(base_timest
 
         assert found == expected(bytes(data))
         assert (found is None) == (not -(2**63) <= base_timestamp + delta < 2**63)
+
+
+@pytest.mark.usefixtures("any_kernel")
+def test_given_bytes_behind_the_last_field_of_a_record_when_decoded_then_it_is_unsound():
+    data = bytearray(build_batch([(0, 7, b"k", b"\0\0")]))
+    data[HEADER_BYTES + 6] = 1 << 1  # one byte of value, no headers, and a byte that is nothing
+    walked = walk(bytes(data))
+
+    assert kernel.decode(inflate(bytes(data), walked.table), walked.table)[1] == 0
