@@ -124,6 +124,20 @@ def test_given_writers_in_any_order_when_some_die_then_nothing_is_doubled_or_los
         assert listed(root) == ALL
 
 
+def test_given_a_writer_that_dies_behind_its_commit_when_another_commits_then_both_are_listed(
+    tmp_path,
+):
+    alive = TopicLog(LocalStore(tmp_path), TOPIC)
+    alive.recover()
+    died = stage(LocalStore(tmp_path), 0, 0, 10, writer="dead")
+    with pytest.raises(ProcessDiedError, match="after put"):
+        TopicLog(dying_store(tmp_path, 3), TOPIC).commit(change_of("dead", died))
+
+    alive.commit(change_of("alive", stage(alive.store, 1, 0, 5)))
+
+    assert listed(tmp_path) == [*((0, n) for n in range(10)), *((1, n) for n in range(5))]
+
+
 def test_given_the_same_change_when_committed_again_then_it_is_there_once(tmp_path):
     store = LocalStore(tmp_path)
     change = change_of("change", stage(store, 0, 0, 10))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 
 import pyarrow.dataset as ds
 import pytest
@@ -203,6 +205,25 @@ def test_given_a_store_without_conditions_when_committed_then_refused_unless_one
     archive(open_store(location, is_single_writer=True), "a")
 
     assert offsets(read_lake_table("/unsafe/lake", TOPIC, filesystem=location.filesystem)) == ALL
+
+
+def test_given_a_mount_without_hard_links_when_committed_then_refused_unless_one_writes(
+    tmp_path, monkeypatch
+):
+    def link(source, target):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    location = Location(LocalFileSystem(), str(tmp_path / TOPIC))
+
+    with pytest.raises(UnsafeStoreError, match="has no hard links"):
+        archive(open_store(location), "a")
+    store = open_store(location, is_single_writer=True)
+    archive(store, "a")
+
+    assert offsets(read_lake_table(tmp_path, TOPIC)) == ALL
+    assert not store.put_if_absent(entry_path(0), b"other")
+    assert [file.path for file in store.files("_log") if "draft" in file.path] == []
 
 
 def test_given_a_subtree_of_this_machine_when_opened_then_it_is_synced_like_any_other(tmp_path):

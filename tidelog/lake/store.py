@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import errno
 import os
 import uuid
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,11 @@ __all__ = ["ArrowStore", "LocalStore", "Store", "StoredFile", "locate_lake", "op
 
 CREATE_ONLY_PROTOCOLS: Final = frozenset({"gcs", "gs", "memory", "s3", "s3a"})
 """Of fsspec: those whose `pipe_file(mode="create")` is one conditional request."""
+UNSAFE: Final = (
+    "cannot create a file only where there is none, so that two writers could not tell who was "
+    "first: use a file system of s3fs or gcsfs, or say that there is a single writer"
+)
+NO_LINKS: Final = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
 SCHEMES: Final = {"gcs": "gs", "s3a": "s3"}
 """Of URLs, by file system, where the two differ."""
 
@@ -90,8 +96,11 @@ class Store(abc.ABC):
 class LocalStore(Store):
     """A directory of this machine."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, *, is_single_writer: bool = False) -> None:
+        """Args:
+        is_single_writer: As of `ArrowStore`; for a mount without hard links.
+        """
+        self.root, self._is_single_writer = root, is_single_writer
 
     def location(self, path: str) -> Location:
         return Location(LocalFileSystem(), str(self.root / path))
@@ -140,13 +149,25 @@ class LocalStore(Store):
         with self.create(draft) as file:
             file.write(data)
         try:
-            os.link(self.root / draft, full)
+            self._put(self.root / draft, full)
         except FileExistsError:
             return False
         finally:
-            (self.root / draft).unlink()
+            (self.root / draft).unlink(missing_ok=True)
         _sync_directory(full.parent)
         return True
+
+    def _put(self, draft: Path, full: Path) -> None:
+        try:
+            os.link(draft, full)
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            if not self._is_single_writer:
+                raise UnsafeStoreError(f"{self.root} has no hard links: it {UNSAFE}") from error
+            if full.exists():
+                raise FileExistsError(full) from error
+            draft.rename(full)
 
     def move(self, source: str, target: str) -> bool:
         full = self.root / target
@@ -233,11 +254,7 @@ class ArrowStore(Store):
                 return False
             return True
         if not self._is_single_writer:
-            raise UnsafeStoreError(
-                f"{filesystem.type_name} cannot create a file only where there is none, so that "
-                "two writers could not tell who was first: use a file system of s3fs or gcsfs, or "
-                "say that there is a single writer"
-            )
+            raise UnsafeStoreError(f"{filesystem.type_name} {UNSAFE}")
         if self.size(path) is not None:
             return False
         with self.create(path) as file:
@@ -304,7 +321,7 @@ def open_store(location: Location, *, is_single_writer: bool = False) -> Store:
     while isinstance(filesystem, SubTreeFileSystem):
         filesystem, path = filesystem.base_fs, f"{filesystem.base_path}{path.lstrip('/')}"
     if isinstance(filesystem, LocalFileSystem) or "file" in _protocols(_fsspec_backend(filesystem)):
-        return LocalStore(Path(path))
+        return LocalStore(Path(path), is_single_writer=is_single_writer)
     return ArrowStore(Location(filesystem, path), is_single_writer=is_single_writer)
 
 
