@@ -58,6 +58,10 @@ _EXTRAS: Final = {
     "pyiceberg": "iceberg",
 }
 """What to install, by the module that is missing."""
+_PIPELINE_CODES: Final = {
+    "OptionError": ExitCode.USAGE,
+    "BrokerUnreachableError": ExitCode.UNREACHABLE,
+}
 _TOPIC_ONLY: Final = re.compile(r"[a-zA-Z0-9._-]*")
 
 
@@ -131,8 +135,7 @@ def _pipeline_error(error: BaseException) -> tuple[str, ExitCode] | None:
     ):
         known = getattr(sys.modules.get(module), name, ())
         if isinstance(error, known):
-            is_usage = type(error).__name__ == "OptionError"
-            return str(error), ExitCode.USAGE if is_usage else ExitCode.FAILED
+            return str(error), _PIPELINE_CODES.get(type(error).__name__, ExitCode.FAILED)
     return None
 
 

@@ -16,7 +16,7 @@ from tidelog.cli.errors import CommandError, ExitCode, explained
 from tidelog.cli.spark_options import CommonOptions
 from tidelog.cli.spark_progress import Progress
 from tidelog.segments.errors import DataLossError, OptionError
-from tidelog.spark.errors import JavaMissingError
+from tidelog.spark.errors import BrokerUnreachableError, JavaMissingError
 from tidelog.spark.jobs.job import JobError
 from tidelog.spark.quiet_java import quiet_java
 
@@ -155,6 +155,11 @@ def test_given_a_java_that_ends_at_once_when_started_then_its_first_words_are_to
         (JobError("the lake is of another topic"), "the lake is of another topic", 1),
         (DataLossError("offsets 0 to 9 are gone"), "offsets 0 to 9 are gone", 1),
         (OptionError("there is no option x"), "there is no option x", ExitCode.USAGE),
+        (
+            BrokerUnreachableError("h:1", 30.0, "refused"),
+            "no broker answered at h:1 for 30 s: refused",
+            ExitCode.UNREACHABLE,
+        ),
         (
             ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql"),
             "this needs pyspark, which is not installed: pip install 'tidelog[spark]'",
