@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import signal
+import sys
 import time
 import urllib.request
 from concurrent.futures import Future
@@ -18,7 +20,8 @@ from typing import Final
 
 from rich.console import Console
 
-from tidelog.client import Client, Delivery, TidelogError
+from tidelog.cli.errors import explained
+from tidelog.client import Client, Delivery
 from tidelog.demo.broker_process import START_TIMEOUT_S, DemoBroker, demo_broker
 from tidelog.demo.log_lines import (
     PARTITIONS,
@@ -117,6 +120,7 @@ def spark_part(broker: DemoBroker, log_file: Path) -> None:
 
     lines, ends_with_newline = split_lines(log_file.read_bytes())
     lake = broker.directory / "lake"
+    console.print("   starting Spark; the first time takes longer, for the decoder is compiled")
     with pipeline(f"127.0.0.1:{broker.port}", "demo") as (spark, start_seconds):
         started = time.perf_counter()
         count, named = spark.most_named()
@@ -140,32 +144,46 @@ def spark_part(broker: DemoBroker, log_file: Path) -> None:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tidelog.demo", description=__doc__)
-    parser.add_argument("log_file", type=Path, help="any text file of some thousands of lines")
-    parser.add_argument("--without-spark", action="store_true", help="leave Spark out")
-    asked = parser.parse_args()
-    log_file: Path = asked.log_file
-    has_spark = importlib.util.find_spec("pyspark") is not None
-    with_spark = has_spark and not asked.without_spark
+def show(log_file: Path, *, has_spark: bool) -> None:
+    """Show all of it; the broker and its files are gone at the end, however that comes."""
     with demo_broker() as broker:
         seconds = broker.start()
         console.print(
             f"1. a broker with its defaults is ready on port {broker.port} ({seconds:.2f} s)"
         )
-        try:
-            with Client(f"127.0.0.1:{broker.port}") as client:
-                round_trip(client, log_file)
-                crash(broker, client, split_lines(log_file.read_bytes())[0])
-                show_metrics(broker)
-            if with_spark:
-                spark_part(broker, log_file)
-        except TidelogError as error:
-            raise SystemExit(f"the demo failed: {error}") from error
+        with Client(f"127.0.0.1:{broker.port}") as client:
+            round_trip(client, log_file)
+            crash(broker, client, split_lines(log_file.read_bytes())[0])
+            show_metrics(broker)
+        if has_spark:
+            spark_part(broker, log_file)
         code = broker.stop()
-        console.print(f"{9 if with_spark else 7}. stopped it (SIGTERM): exit code {code}")
-        if not has_spark:
-            console.print("(there is more to see with Spark: pip install 'tidelog[spark]')")
+        console.print(f"{9 if has_spark else 7}. stopped it (SIGTERM): exit code {code}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tidelog.demo", description=__doc__)
+    parser.add_argument("log_file", type=Path, help="any text file of some thousands of lines")
+    parser.add_argument("--without-spark", action="store_true", help="leave Spark out")
+    asked = parser.parse_args()
+    try:
+        if not asked.log_file.read_bytes():
+            raise SystemExit(f"{asked.log_file} is empty: name a file with some lines")
+    except OSError as error:
+        raise SystemExit(f"{asked.log_file}: {error.strerror}") from error
+    is_installed = importlib.util.find_spec("pyspark") is not None
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        show(asked.log_file, has_spark=is_installed and not asked.without_spark)
+    except KeyboardInterrupt:
+        raise SystemExit(128 + signal.SIGINT) from None
+    except Exception as error:
+        known = explained(error)
+        if known is None:
+            raise
+        raise SystemExit(f"the demo failed: {known[0]}") from error
+    if not is_installed:
+        console.print("(there is more to see with Spark: pip install 'tidelog[spark]')")
 
 
 if __name__ == "__main__":

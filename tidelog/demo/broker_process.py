@@ -44,7 +44,8 @@ class DemoBroker:
                 *("--set", "http.port=0"),
                 *("--set", "log.level=error"),
                 *("--set", f"daemon.ready_file={ready}"),
-            ]
+            ],
+            start_new_session=True,  # Ctrl-C is for the demo: it still needs the broker to end well
         )
         while not (ready.exists() and ready.stat().st_size):
             if self.process.poll() is not None:
