@@ -138,6 +138,26 @@ def test_given_a_writer_that_dies_behind_its_commit_when_another_commits_then_bo
     assert listed(tmp_path) == [*((0, n) for n in range(10)), *((1, n) for n in range(5))]
 
 
+def test_given_a_writer_whose_file_is_merged_before_it_has_moved_it_when_it_goes_on_then_no_error(
+    tmp_path,
+):
+    store = LocalStore(tmp_path)
+    TopicLog(store, TOPIC).commit(change_of("one", stage(store, 0, 0, 5)))
+    moves: list[str] = []
+
+    def overtake(what: str) -> None:
+        if what.startswith("move") and what.endswith("10.parquet"):
+            moves.append(what)
+            compact(store, "compaction")
+
+    slow = HookedStore(tmp_path, overtake)
+    TopicLog(slow, TOPIC).commit(change_of("two", stage(store, 0, 5, 10)))
+
+    assert len(moves) == 1
+    assert listed(tmp_path) == [(0, offset) for offset in range(10)]
+    assert len(store.files("data")) == 1
+
+
 def test_given_the_same_change_when_committed_again_then_it_is_there_once(tmp_path):
     store = LocalStore(tmp_path)
     change = change_of("change", stage(store, 0, 0, 10))
@@ -166,6 +186,17 @@ def test_given_a_range_that_does_not_go_on_when_committed_then_nothing_changes(
         log.commit(change_of("two", stage(store, 0, start, end)))
 
     assert len(log.entries()) == 1
+
+
+@pytest.mark.parametrize("end", [9, 10])
+def test_given_a_range_of_nothing_when_committed_then_it_is_refused(tmp_path, end):
+    store = LocalStore(tmp_path)
+    log = TopicLog(store, TOPIC)
+    log.commit(change_of("one", stage(store, 0, 0, 10)))
+    nothing = Gap(partition=0, start_offset=10, end_offset=end, reason="empty")
+
+    with pytest.raises(ConflictError):
+        log.commit(change_of("two", [nothing]))
 
 
 def test_given_a_staged_file_that_is_cut_when_committed_then_it_is_refused(tmp_path):
