@@ -34,7 +34,10 @@ class Producer:
         self._connection, self._settings = connection, settings
         self._accumulator = Accumulator(settings)
         self._topics = TopicCache()
-        self._changed = threading.Condition()
+        # Held by `with self._lock`, never by `with self._changed`: in the Python code of the latter
+        # a Ctrl-C may come between taking the lock and being bound to give it back.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="tidelog-producer", daemon=True)
         self._thread.start()
@@ -73,7 +76,7 @@ class Producer:
         future: Future[Delivery] = Future()
         future.set_running_or_notify_cancel()  # a message that was taken is sent
         accumulator = self._accumulator
-        with self._changed:
+        with self._lock:
             while not (accumulator.has_room or self._is_closed or self._is_own_thread):
                 self._changed.wait()
             if self._is_closed:
@@ -96,7 +99,7 @@ class Producer:
         if self._is_own_thread:
             raise RuntimeError("a callback of a future cannot flush")
         if self._thread.is_alive():
-            with self._changed:
+            with self._lock:
                 batches = self._accumulator.unfinished()
                 self._accumulator.flushes += 1
                 self._changed.notify_all()
@@ -110,7 +113,7 @@ class Producer:
     def close(self) -> None:
         """Send and wait for everything, then close the connection; take nothing more meanwhile."""
         if self._thread.is_alive():
-            with self._changed:
+            with self._lock:
                 self._is_closed = True
                 self._accumulator.flushes += 1
                 self._changed.notify_all()
@@ -142,7 +145,7 @@ class Producer:
         reason = "the producer was closed"
         try:
             while True:
-                with self._changed:
+                with self._lock:
                     batches = self._wait_for_due()
                 if batches is None:
                     return
@@ -151,7 +154,7 @@ class Producer:
             reason = f"the producer's thread failed: {error!r}"
             raise
         finally:
-            with self._changed:
+            with self._lock:
                 self._is_closed = True
                 left = self._accumulator.abort()
                 self._changed.notify_all()
@@ -198,12 +201,12 @@ class Producer:
     def _settle(self, batch: Batch, outcome: Any) -> None:
         """Take in what became of a batch; futures are resolved without the lock."""
         if isinstance(outcome, Exception):
-            with self._changed:
+            with self._lock:
                 if self._accumulator.retry(batch, outcome, time.monotonic()):
                     return
             batch.fail(outcome)
         else:
             batch.deliver(outcome)
-        with self._changed:
+        with self._lock:
             self._accumulator.finish(batch)
             self._changed.notify_all()

@@ -57,6 +57,32 @@ def test_given_another_thread_that_never_stops_when_flushed_or_closed_then_it_en
     assert ended
 
 
+@pytest.mark.parametrize("step", range(4))
+def test_given_ctrl_c_as_a_lock_is_taken_when_closed_then_it_ends(
+    monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    left = step
+
+    def interrupted(condition: threading.Condition) -> None:
+        nonlocal left
+        condition.acquire()  # what the real one does; then, with the lock in its hands:
+        if threading.current_thread() is threading.main_thread():
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+
+    with ScriptedServer(accept) as server, Client(server.address) as client:
+        producer = client.producer()
+        with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+            patch.setattr(threading.Condition, "__enter__", interrupted)
+            producer.produce("t", b"first", partition=0)
+        closing = threading.Thread(target=producer.close, daemon=True)
+        closing.start()
+        closing.join(5)
+
+        assert not closing.is_alive()
+
+
 async def test_given_messages_that_wait_for_room_when_closed_then_each_is_sent_or_refused() -> None:
     gate = Gate()
 
