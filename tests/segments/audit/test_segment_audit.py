@@ -365,3 +365,19 @@ def test_given_a_data_directory_named_like_a_partition_when_audited_then_its_log
     assert [(each.kind, each.offsets) for each in found] == [
         (FaultKind.OVERLAP, "1"), (FaultKind.MISSING, "2-8"),
     ]  # fmt: skip
+
+
+def test_given_partitions_whose_directories_are_gone_when_audited_then_those_not_deleted_are_named(
+    tmp_path,
+):
+    batches(tmp_path / "t-0", 0)
+    (tmp_path / f"u-0.{'0' * 32}-delete").mkdir()
+    points = {("t", 0): 1, ("t", 1): 9, ("t", 2): 0, ("u", 0): 5, ("v", 0): 3}
+    write_checkpoint(tmp_path, "recovery-point-offset-checkpoint", points)
+
+    assert [fault.text for fault in audited(tmp_path)] == [
+        "there is no t-1; offsets up to 8 of it were durable",
+        "there is no v-0; offsets up to 2 of it were durable",
+    ]
+    assert len(plan_audit(locate(tmp_path), ["t"]).faults) == 1
+    assert {fault.severity for fault in audited(tmp_path)} == {Severity.WARNING}

@@ -24,7 +24,7 @@ from protocol.stored import (
     partition_metadata,
     producer_snapshot,
 )
-from protocol.stored.file_names import parse_file_name
+from protocol.stored.file_names import parse_directory_name, parse_file_name
 from tidelog.segments.audit.audit_task import AuditTask, SegmentAudit
 from tidelog.segments.audit.fault import Fault, FaultKind, Severity
 from tidelog.segments.location import Location
@@ -85,13 +85,15 @@ def plan_audit(location: Location, topics: Iterable[str] | None = None) -> Audit
     root = data_directory(location)
     # What is durable is read before the logs are listed: a live one only grows.
     durable = _durable_offsets(root)
-    partitions = list_partitions(location, topics)
+    wanted = None if topics is None else frozenset(topics)
+    partitions = list_partitions(location, wanted)
     if location.filesystem.get_file_info(location.path).type is FileType.File:
         directory = Location(location.filesystem, location.path.rpartition("/")[0])
         _plan_logs(plan, partitions[0], _files(directory), NOTHING_KNOWN)
         return plan
     if root.path == location.path:
         _check_small_files(plan, _files(location))
+        _check_directories(plan, durable, wanted)
     for partition in partitions:
         name = file_names.directory_name(TopicPartition(partition.topic, partition.partition))
         directory = root.child(name) if root.path == location.path else location
@@ -211,6 +213,27 @@ def _durable_offset(partition: PartitionFiles, directory: Location, durable: _Du
     if found >= 0:
         return found
     return durable.recovery_points.get((partition.topic, partition.partition), -1)
+
+
+def _check_directories(plan: AuditPlan, durable: _Durable, topics: frozenset[str] | None) -> None:
+    """Report partitions with something durable whose directories are gone, not even to be deleted.
+
+    A warning: of a directory that is a copy it may be the checkpoint that knows too much.
+    """
+    there = {
+        name.topic_partition
+        for info in plan.location.filesystem.get_file_info(FileSelector(plan.location.path))
+        if (name := parse_directory_name(info.base_name)) is not None
+    }
+    file = plan.location.child(file_names.RECOVERY_POINT_CHECKPOINT).path
+    for key, offset in sorted(durable.recovery_points.items()):
+        if offset > 0 and key not in there and (topics is None or key.topic in topics):
+            missing = file_names.directory_name(key)
+            text = f"there is no {missing}; offsets up to {offset - 1} of it were durable"
+            fault = Fault(
+                FaultKind.MISSING, Severity.WARNING, file, text, None, None, 0, offset - 1
+            )
+            plan.faults.append(fault)
 
 
 def _check_small_files(plan: AuditPlan, files: Iterable[Any]) -> None:

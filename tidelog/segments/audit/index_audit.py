@@ -18,11 +18,10 @@ from protocol.stored import transaction_index
 from protocol.stored.index_entries import (
     OFFSET_INDEX_ENTRY_BYTES,
     TIME_INDEX_ENTRY_BYTES,
-    decode_offset_index,
-    decode_time_index,
 )
 from tidelog.segments.audit.fault import FaultKind, Faults, Severity
 from tidelog.segments.batch_table import BatchTable
+from tidelog.segments.index_files import OFFSET_ENTRY, TIME_ENTRY
 
 __all__ = ["OffsetIndexAudit", "TimeIndexAudit", "TransactionIndexAudit"]
 
@@ -35,9 +34,9 @@ class OffsetIndexAudit:
 
     def __init__(self, data: bytes, base_offset: int, faults: Faults) -> None:
         self._faults = faults
-        columns = _decoded(data, base_offset, FaultKind.INDEX, faults)
-        self._offsets, self._positions = columns[:, 0], columns[:, 1]
-        self._is_met = np.zeros(len(columns), dtype=bool)
+        decoded = _decoded(data, base_offset, FaultKind.INDEX, faults)
+        self._offsets, self._positions = decoded
+        self._is_met = np.zeros(len(self._offsets), dtype=bool)
 
     def batches(self, positions: Column, base_offsets: Column) -> None:
         """Take note of the log's next batches: where they begin in the file, and at what offset."""
@@ -93,8 +92,8 @@ class TimeIndexAudit:
 
     def __init__(self, data: bytes, base_offset: int, faults: Faults) -> None:
         self._faults = faults
-        columns = _decoded(data, base_offset, FaultKind.TIME_INDEX, faults)
-        self._timestamps, self._offsets = columns[:, 0], columns[:, 1]
+        decoded = _decoded(data, base_offset, FaultKind.TIME_INDEX, faults)
+        self._timestamps, self._offsets = decoded
         self._next = 0
         self._largest = NO_TIMESTAMP
         self._above: list[tuple[int, int]] = []
@@ -216,18 +215,34 @@ def _prefix(largest: Column, counts: Column, before: int) -> Column:
     return found
 
 
-def _decoded(data: bytes, base_offset: int, kind: FaultKind, faults: Faults) -> Column:
-    """Return the entries as rows of two; report what cannot be read."""
+def _decoded(data: bytes, base_offset: int, kind: FaultKind, faults: Faults) -> list[Column]:
+    """Return the entries' two columns as `protocol.stored.index_entries` decodes them; report what
+    cannot be read.
+
+    Of a segment of a gigabyte the decoders there would make half a million objects, which takes
+    longer than its CRCs.
+    """
     is_offset_index = kind is FaultKind.INDEX
-    decode = decode_offset_index if is_offset_index else decode_time_index
-    entry_bytes = OFFSET_INDEX_ENTRY_BYTES if is_offset_index else TIME_INDEX_ENTRY_BYTES
-    try:
-        entries = decode(data, base_offset)
-    except StoredFormatError as error:
-        faults.add(kind, Severity.WARNING, str(error))
-        return np.empty((0, 2), dtype=np.int64)
-    position = len(entries) * entry_bytes
-    if data[position:].strip(b"\0"):  # zeros are the room of a live log's index
-        text = f"entry {len(entries)} is not above the one before it"
-        faults.add(kind, Severity.WARNING, text, position=position)
-    return np.array(entries, dtype=np.int64).reshape(-1, 2)
+    entry = OFFSET_ENTRY if is_offset_index else TIME_ENTRY
+    if len(data) % entry.itemsize:
+        text = (
+            f"an index of {len(data)} bytes is not a whole number of {entry.itemsize}-byte entries"
+        )
+        faults.add(kind, Severity.WARNING, text)
+        data = b""
+    stored = np.frombuffer(data, dtype=entry)
+    first, second = (stored[name].astype(np.int64) for name in stored.dtype.names or ())
+    steps = np.diff(second, prepend=-1)
+    grows = (np.diff(first, prepend=-1) > 0) & (steps > 0 if is_offset_index else steps >= 0)
+    ends = np.flatnonzero(~grows | (first == 0) & (second == 0))
+    count = int(ends[0]) if len(ends) else len(stored)
+    if count < len(stored) and (first[count] < 0 or second[count] < 0):
+        name = "offset" if is_offset_index else "time"
+        faults.add(kind, Severity.WARNING, f"{name} index entry {count} is negative")
+        count, data = 0, b""
+    if data[count * entry.itemsize :].strip(b"\0"):  # zeros are the room of a live log's index
+        text = f"entry {count} is not above the one before it"
+        faults.add(kind, Severity.WARNING, text, position=count * entry.itemsize)
+    offsets = first if is_offset_index else second
+    offsets += base_offset
+    return [first[:count], second[:count]]

@@ -52,6 +52,9 @@ def segment_statistics(
 ) -> LogStatistics:
     """Read a segment; what is damaged in it is left out and counted.
 
+    Messages of old formats count as the batches that they are converted to: sizes and numbers of
+    batches are those of these.
+
     Args:
         location: Of its data directory: the file system counts, the task has the path.
 
