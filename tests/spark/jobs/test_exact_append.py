@@ -117,15 +117,47 @@ def test_given_two_at_a_time_when_appended_then_each_record_is_there_once(client
     assert one.appended + other.appended == 42
 
 
-@pytest.mark.parametrize("ours", [0, 10])
-def test_given_foreign_records_when_appended_then_it_is_said(client, target, ours):
+class CommitsLate:
+    """A client of a broker that has what was appended committed at the third question."""
+
+    def __init__(self, client):
+        self._client, self._asked = client, 0
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+    def offsets(self, *target, time_ms):
+        self._asked += 1
+        return self._client.offsets(*target, time_ms=time_ms) if self._asked > 2 else [0]
+
+    def fetch_batches(self, topic, partition, offset, *, max_bytes):
+        found = self._client.fetch_batches(topic, partition, offset, max_bytes=max_bytes)
+        return found if self._asked > 2 else found._replace(data=b"", next_offset=offset)
+
+
+def test_given_another_try_whose_records_are_not_committed_yet_when_appended_then_it_waits(
+    client, target
+):
+    late = ExactAppend(CommitsLate(client), target, 0, sleep=lambda s: None)
+    append(client, target, stream(14))
+
+    for rows in stream(28):
+        late.add(rows)
+    late.finish()
+
+    assert late.appended == 14
+    assert stored(client, target) == expected(28)
+
+
+@pytest.mark.parametrize(("ours", "count"), [(0, 50), (10, 50), (0, 1), (10, 11)])
+def test_given_foreign_records_when_appended_then_it_is_said(client, target, ours, count):
     append(client, target, stream(ours))
     foreign = pa.RecordBatch.from_pydict({"value": [b"not ours"]})
     (batch,) = encode(foreign, base_offset=ours)
     client.append_at(*target, ours, bytes(batch.data))
 
     with pytest.raises(JobError, match=rf"{target} has other records at offsets \d+ to {ours}"):
-        append(client, target, stream(50))
+        append(client, target, stream(count))
 
     assert len(stored(client, target)) == ours + 1
 
@@ -144,6 +176,16 @@ def test_given_a_foreign_record_that_comes_meanwhile_when_appended_then_it_is_sa
 def test_given_a_target_that_was_deleted_when_gone_on_with_then_it_is_said(client, target):
     with pytest.raises(JobError, match=r"ends at offset 0, but had 5 when this began"):
         ExactAppend(client, target, 5)
+
+
+def test_given_a_target_that_is_deleted_meanwhile_when_appended_then_it_is_said(client, target):
+    writer, batches = ExactAppend(client, target, 0), stream(21)
+    writer.add(next(batches))
+    client.delete_topic(target.topic)
+    make_topic(client, target.topic, 1)
+
+    with pytest.raises(JobError, match="ends at offset 0 now, and had 7: records were lost"):
+        writer.add(next(batches))
 
 
 def test_given_a_topic_with_its_own_time_when_appended_then_it_is_said(client):
