@@ -16,11 +16,14 @@ from pyarrow.fs import FileType
 from protocol.stored.file_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from tidelog.segments.location import Location
 
-__all__ = ["OffsetHints", "TimeHints", "offset_hints", "read_beside", "time_hints"]
+__all__ = [
+    "OFFSET_ENTRY", "TIME_ENTRY", "OffsetHints", "TimeHints", "offset_hints", "read_beside",
+    "time_hints",
+]  # fmt: skip
 
 INDEX_BYTES_MAX: Final = 1 << 30
-_OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
-_TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
 
 class OffsetHints(NamedTuple):
@@ -55,7 +58,7 @@ def read_beside(location: Location, log_path: str, suffix: str) -> bytes | None:
 
 def offset_hints(location: Location, log_path: str) -> OffsetHints:
     """Return the entries of a segment's offset index."""
-    entries = _entries(read_beside(location, log_path, OFFSET_INDEX_SUFFIX), _OFFSET_ENTRY)
+    entries = _entries(read_beside(location, log_path, OFFSET_INDEX_SUFFIX), OFFSET_ENTRY)
     relative = entries["offset"].astype(np.int64)
     positions = entries["position"].astype(np.int64)
     sound = _growing(relative, positions)
@@ -64,7 +67,7 @@ def offset_hints(location: Location, log_path: str) -> OffsetHints:
 
 def time_hints(location: Location, log_path: str) -> TimeHints:
     """Return the entries of a segment's time index."""
-    entries = _entries(read_beside(location, log_path, TIME_INDEX_SUFFIX), _TIME_ENTRY)
+    entries = _entries(read_beside(location, log_path, TIME_INDEX_SUFFIX), TIME_ENTRY)
     timestamps = entries["timestamp"].astype(np.int64)
     relative = entries["offset"].astype(np.int64)
     sound = _growing(timestamps, np.arange(len(timestamps)))
