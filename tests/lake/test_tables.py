@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,13 @@ def pairs(table):
 
 def delta_pairs(root: Path):
     return pairs(DeltaTable(root).to_pyarrow_table())
+
+
+def data_changes(lake: Path, version: int) -> set[bool]:
+    """Return what a version of the Delta table tells those who follow its changes."""
+    lines = (lake / TOPIC / "_delta_log" / f"{version:020}.json").read_text().splitlines()
+    actions = [action for line in lines for action in json.loads(line).items()]
+    return {each["dataChange"] for kind, each in actions if kind in ("add", "remove")}
 
 
 def iceberg_pairs(lake: Path):
@@ -56,6 +64,7 @@ def test_given_commits_and_a_compaction_when_delta_is_updated_then_it_has_the_sa
     table = DeltaTable(lake / TOPIC)
     assert sequences == [2, 2]
     assert (table.transaction_version(APPLICATION), table.version()) == (2, 2)
+    assert [data_changes(lake, version) for version in range(3)] == [{True}, {True}, {False}]
     assert len(table.file_uris()) == 2
 
 

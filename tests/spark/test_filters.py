@@ -45,6 +45,7 @@ class Times:
         ([spark.GreaterThan(("partition",), 2)], None),
         ([spark.EqualTo(("topic",), "ssh")], None),
         ([spark.In(("topic",), ("ssh", "web"))], (0, 100)),
+        ([spark.In(("topic",), ("ssh", "web")), spark.EqualTo(("topic",), "ssh")], None),
         ([spark.EqualTo(("value",), b"x"), spark.StringContains(("topic",), "x")], (0, 100)),
         ([spark.GreaterThanOrEqual(("timestamp",), NOON)], (1, 100)),
         ([spark.GreaterThanOrEqual(("timestamp",), NOON + timedelta(days=1))], None),
