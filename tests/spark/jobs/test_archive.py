@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from tidelog.spark.jobs.archive import ArchiveOptions, run
 from tidelog.spark.jobs.archive_source import DirectorySource
 from tidelog.spark.jobs.job import Job, JobError
 
+KAFKA = Path(__file__).resolve().parents[2] / "data" / "kafka-transactions"
 TOPIC = "web-logs"
 RECORDS = some_records(300)
 
@@ -81,6 +83,39 @@ def test_given_a_directory_when_archived_then_each_record_is_there_once_with_its
     assert max(row["files"] for row in result.rows()) > 1
     log = open_topic(locate(options.lake), TOPIC)
     assert list(verify_topic(log, is_deep=True)) == []
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_given_kafkas_transactions_when_archived_then_only_committed_records_unless_told_otherwise(
+    job, options, isolation
+):
+    options = msgspec.structs.replace(options, path=str(KAFKA), topics=("txn",))
+    if isolation != options.isolation:
+        options = msgspec.structs.replace(options, isolation=isolation)
+    served = json.loads((KAFKA / "expected.json").read_text())
+
+    run(options, job)
+
+    found = [(row[1], row[2]) for row in listed(options, "txn")]
+    committed = [
+        (partition, offset)
+        for partition in (0, 1)
+        for first, last in served[f"txn-{partition}"]["read_committed_offsets"]
+        for offset in range(first, last + 1)
+    ]
+    if isolation == "read_committed":
+        assert found == committed
+    else:
+        assert set(found) > set(committed)
+        assert max(found)[1] < served["txn-1"]["latest"]
+    log = open_topic(locate(options.lake), "txn")
+    log.refresh()
+    assert log.state.ends == {
+        partition: served[f"txn-{partition}"][
+            "last_stable" if isolation == "read_committed" else "latest"
+        ]
+        for partition in (0, 1)
+    }
 
 
 def test_given_an_archive_when_run_again_then_only_what_is_new_is_added(job, options, logs):

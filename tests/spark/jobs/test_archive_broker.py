@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow.dataset as ds
 import pytest
 
+from tests.support.running_broker import BrokerProcess
 from tidelog.client import Client
 from tidelog.lake.reader import open_topic
 from tidelog.segments.errors import DataLossError
 from tidelog.segments.location import locate
 from tidelog.spark.jobs.archive import ArchiveOptions, run
+from tidelog.spark.jobs.archive_source import BrokerSource
 from tidelog.spark.jobs.job import Job
 
 
@@ -57,6 +61,22 @@ def test_given_a_running_broker_when_archived_twice_then_each_record_is_there_on
     assert (first.records, second.records) == (400, 100)
     assert max(row.files for row in first.partitions) > 1
     assert listed(tmp_path, "archived") == expected(range(500))
+
+
+def test_given_a_broker_that_is_restarted_when_looked_at_again_then_it_is_waited_for(tmp_path):
+    with BrokerProcess(tmp_path) as broker:
+        with Client(broker.address) as client:
+            client.create_topic("archived", partitions=2)
+            produce(client, "archived", range(10))
+        source = BrokerSource(broker.address, ["archived"])
+        before = source.bounds()
+        broker.kill()
+
+        with ThreadPoolExecutor(1) as pool:
+            again = pool.submit(source.bounds)
+            broker.start()
+
+            assert again.result() == before
 
 
 def test_given_the_files_of_a_running_broker_when_archived_then_they_give_the_same(
