@@ -181,7 +181,7 @@ def archive(
     with StopSignals() as signals:
         try:
             job = partial(run, wait=signals.wait, is_stopped=lambda: signals.requested is not None)
-            run_job("archive", job, options, common)
+            run_job("archive", job, options, common, goes_on=True)
         except (typer.Exit, StoppedError):
             if signals.requested is None:
                 raise

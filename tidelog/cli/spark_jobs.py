@@ -6,6 +6,7 @@ A command is three lines: it imports its job, makes the job's options, and calls
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -37,13 +38,18 @@ def run_job(
     run: Callable[[Options, Job], JobResult],
     options: Options,
     common: CommonOptions,
+    *,
+    goes_on: bool = False,
 ) -> None:
     """Run a job, write its result, and end the command with its exit code.
 
     The result is written as a table and a sentence, or with --json as one line of JSON.
 
+    Args:
+        goes_on: Run again after it was stopped, it does the rest, and the user is told so.
+
     Raises:
-        CommandError: Spark failed. What the job itself raises goes through.
+        CommandError: Spark failed, or a signal came. What the job itself raises goes through.
     """
     from tidelog.spark.jobs.job import Job
 
@@ -57,8 +63,14 @@ def run_job(
         metrics_file=common.metrics_file,
     )
     try:
-        with _spark_failures():
+        with _sigterm_as_ctrl_c(), _spark_failures():
             result = run(options, job)
+    except KeyboardInterrupt as error:
+        is_sigterm = isinstance(error, _SigtermError)
+        raise CommandError(
+            "stopped; the same command goes on where it was" if goes_on else "",
+            ExitCode.TERMINATED if is_sigterm else ExitCode.INTERRUPTED,
+        ) from error
     finally:
         progress.end()
         sessions.stop()
@@ -105,6 +117,29 @@ class _Sessions:
         """Stop it, unless it was there before."""
         if self._made is not None:
             self._made.stop()
+
+
+class _SigtermError(KeyboardInterrupt):
+    """SIGTERM came."""
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Have SIGTERM unwind what is done, as Ctrl-C does, where the command does not take it itself.
+
+    Else Java's and our temporary files would stay.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        raise _SigtermError
+
+    before = signal.getsignal(signal.SIGTERM)
+    if before is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

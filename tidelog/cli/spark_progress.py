@@ -33,17 +33,19 @@ class Progress:
         self._job, self._clock = job, clock
         self._is_terminal = sys.stderr.isatty() if is_terminal is None else is_terminal
         self._interval_s = REDRAW_INTERVAL_S if self._is_terminal else LINE_INTERVAL_S
-        self._told_at: dict[str, float] = {}
+        self._told: dict[str, tuple[float, str]] = {}
+        """By what is counted: when something was told of it last, and what."""
         self._is_drawn = False
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
         """Tell it, unless the same was told a moment ago; the last of `total` always is."""
-        now = self._clock()
-        is_last = total is not None and done >= total
-        if not is_last and now - self._told_at.get(what, -self._interval_s) < self._interval_s:
-            return
-        self._told_at[what] = now
         text = f"{self._job}: {done:,}{'' if total is None else f' of {total:,}'} {what}"
+        is_last = total is not None and done >= total
+        now = self._clock()
+        told_at, told = self._told.get(what, (-self._interval_s, ""))
+        if now - told_at < self._interval_s and (text == told or not is_last):
+            return
+        self._told[what] = now, text
         if self._is_terminal:
             sys.stderr.write(f"\r\x1b[2K{text}")
             sys.stderr.flush()

@@ -67,4 +67,4 @@ def repartition(
         codec=codec_from_name(codec),
     )
     common = CommonOptions.of(master, conf, as_json, dry_run, metrics_file)
-    run_job("repartition", run, options, common)
+    run_job("repartition", run, options, common, goes_on=True)

@@ -58,4 +58,4 @@ def replay(
         lake=lake, topic=topic, broker=broker, target=target, id=id, codec=codec_from_name(codec)
     )
     common = CommonOptions.of(master, conf, as_json, dry_run, metrics_file)
-    run_job("replay", run, options, common)
+    run_job("replay", run, options, common, goes_on=True)

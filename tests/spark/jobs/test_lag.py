@@ -93,6 +93,20 @@ def test_given_a_limit_when_a_group_is_further_behind_then_the_exit_code_says_so
     assert done.errors.startswith("tidelog: 1 group, at most 6 behind")
 
 
+@pytest.mark.parametrize("option", ["--group", "--topic"])
+def test_given_a_name_that_nobody_has_when_asked_then_an_error_and_not_that_all_is_well(
+    broker, followed, option
+):
+    done = call(
+        *("spark", "lag", "--broker", broker.kafka_address, option, "typo", "--max-lag", "100"),
+    )
+
+    assert (done.code, done.errors) == (
+        1,
+        f"tidelog: no committed offsets of the {option.removeprefix('--')} typo are there\n",
+    )
+
+
 def test_given_nobody_at_the_address_when_asked_then_unreachable(unused_tcp_port):
     done = call("spark", "lag", "--broker", f"127.0.0.1:{unused_tcp_port}")
 
@@ -207,6 +221,7 @@ def test_given_no_such_directory_when_read_then_the_sentence_names_it(spark, tmp
         ({}, "name a data directory or a broker, and not both"),
         ({"path": "x", "broker": "y"}, "name a data directory or a broker, and not both"),
         ({"broker": "y", "every_ms": 5}, "for the past name a directory"),
+        ({"path": "x", "since_ms": 5}, "needs an interval"),
     ],
 )
 def test_given_options_that_do_not_go_together_when_made_then_refused(options, sentence):

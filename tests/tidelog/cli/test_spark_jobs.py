@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -79,6 +80,31 @@ def test_given_an_error_of_the_job_when_it_ends_then_it_goes_through(code):
 
     with pytest.raises(type(code), match=r"^no$"):
         spark_jobs.run_job("look", run, None, CommonOptions())
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)],
+)
+@pytest.mark.parametrize(
+    ("goes_on", "sentence"), [(True, "stopped; the same command goes on where it was"), (False, "")]
+)
+def test_given_a_signal_when_a_job_runs_then_it_is_unwound_and_what_to_do_is_said(
+    number, code, goes_on, sentence
+):
+    before, unwound = signal.getsignal(signal.SIGTERM), []
+
+    def run(options, job):
+        try:
+            signal.raise_signal(number)
+        finally:
+            unwound.append(True)
+
+    with pytest.raises(CommandError) as raised:
+        spark_jobs.run_job("look", run, None, CommonOptions(), goes_on=goes_on)
+
+    assert (raised.value.message, raised.value.code, unwound) == (sentence, code, [True])
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 TASK = """\
@@ -212,7 +238,7 @@ def told(monkeypatch, calls, *, is_terminal):
 def test_given_a_file_when_progress_is_told_then_plain_lines_and_not_too_many(monkeypatch):
     calls = [
         (0.0, "files", 1, 4000), (0.1, "files", 2, 4000), (0.2, "records", 9, None),
-        (6.0, "files", 3000, 4000), (6.1, "files", 4000, 4000),
+        (6.0, "files", 3000, 4000), (6.1, "files", 4000, 4000), (6.2, "files", 4000, 4000),
     ]  # fmt: skip
 
     text = told(monkeypatch, calls, is_terminal=False)

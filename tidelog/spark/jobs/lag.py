@@ -20,7 +20,7 @@ from protocol.identifiers import TopicPartition
 from tidelog.segments.errors import OptionError
 from tidelog.segments.location import locate
 from tidelog.spark.jobs.commit import Commit, PartitionEnds
-from tidelog.spark.jobs.job import Job
+from tidelog.spark.jobs.job import Job, JobError
 from tidelog.spark.jobs.live_offsets import LiveOffsets
 from tidelog.spark.jobs.stored_offsets import stored_commits, stored_ends
 
@@ -68,6 +68,8 @@ class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise OptionError("name a data directory or a broker, and not both")
         if self.broker is not None and self.every_ms is not None:
             raise OptionError("a broker knows today's offsets only: for the past name a directory")
+        if self.since_ms and self.every_ms is None:
+            raise OptionError("a beginning of the past (since) needs an interval (every)")
         if self.every_ms is not None and self.every_ms < 1:
             raise OptionError("the interval must be longer than nothing")
 
@@ -120,7 +122,7 @@ def run(options: LagOptions, job: Job, *, clock: Callable[[], float] = time.time
     """Return the lags, and write them if that is asked for.
 
     Raises:
-        JobError: the broker refuses to tell.
+        JobError: the broker refuses to tell; or a group that is named has committed nothing.
         ConnectionLostError: it is not there.
         SegmentError: the data directory is not there, or cannot be read.
         OptionError: the past is too long for its interval.
@@ -130,6 +132,7 @@ def run(options: LagOptions, job: Job, *, clock: Callable[[], float] = time.time
         commits, ends = _live(options)
     else:
         commits, ends = _stored(options, job, now_ms)
+    _check_found(commits, options)
     lags = [
         lag
         for _, of_one in groupby(commits, key=lambda commit: commit[:3])
@@ -186,6 +189,17 @@ def _wanted(commits: Iterable[Commit], options: LagOptions) -> Iterator[Commit]:
             continue
         if not options.topics or commit.topic in options.topics:
             yield commit
+
+
+def _check_found(commits: Sequence[Commit], options: LagOptions) -> None:
+    """Refuse names that nobody has: that nobody of them is behind would be true, and no help."""
+    for kind, named, there in (
+        ("group", options.groups, {commit.group for commit in commits}),
+        ("topic", options.topics, {commit.topic for commit in commits}),
+    ):
+        missing = sorted(set(named) - there)
+        if missing:
+            raise JobError(f"no committed offsets of the {kind} {', '.join(missing)} are there")
 
 
 def _partitions(commits: Iterable[Commit]) -> set[TopicPartition]:
