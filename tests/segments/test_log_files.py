@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
+from tidelog.segments import log_files
 from tidelog.segments.errors import OptionError, SegmentError
 from tidelog.segments.location import locate
 from tidelog.segments.log_files import PartitionFiles, SegmentFile, list_partitions
@@ -31,6 +33,23 @@ def data(tmp_path: Path) -> Path:
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nweb-logs 1 50\n")
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nweb-logs 1 7\n")
     return tmp_path
+
+
+def test_given_a_topic_that_is_deleted_while_it_is_listed_then_the_others_are_listed(
+    data, monkeypatch
+):
+    real = log_files.list_segments
+
+    def listed(directory):
+        if directory.path.endswith("web-logs-0"):
+            shutil.rmtree(directory.path)
+        return real(directory)
+
+    monkeypatch.setattr(log_files, "list_segments", listed)
+
+    found = list_partitions(locate(data))
+
+    assert [(each.topic, each.partition) for each in found] == [("other", 0), ("web-logs", 1)]
 
 
 def test_given_a_data_directory_when_listed_then_its_logs_in_order_with_what_is_known_of_them(data):
