@@ -38,12 +38,12 @@ class Progress:
         self._is_drawn = False
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
-        """Tell it, unless the same was told a moment ago; the last of `total` always is."""
+        """Tell it, unless nothing is new, or something was told a moment ago; the end always is."""
         text = f"{self._job}: {done:,}{'' if total is None else f' of {total:,}'} {what}"
         is_last = total is not None and done >= total
         now = self._clock()
         told_at, told = self._told.get(what, (-self._interval_s, ""))
-        if now - told_at < self._interval_s and (text == told or not is_last):
+        if text == told or (now - told_at < self._interval_s and not is_last):
             return
         self._told[what] = now, text
         if self._is_terminal:

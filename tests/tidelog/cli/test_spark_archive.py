@@ -53,6 +53,28 @@ def test_given_a_signal_when_it_waits_then_it_ends_with_its_result_and_a_second_
     assert bool(outcome.text) == (signals == 1)
 
 
+def test_given_a_directory_when_run_dry_then_people_are_told_what_would_be_and_no_more(tmp_path):
+    write_partition(tmp_path / "logs", "web-logs", 0, some_records(20))
+
+    outcome = call(
+        "spark", "archive", str(tmp_path / "logs"), "--to", str(tmp_path / "lake"), "--dry-run"
+    )
+
+    assert [line.split() for line in outcome.text.splitlines()] == [
+        ["TOPIC", "PARTITION", "START", "OFFSET", "END", "OFFSET"],
+        ["web-logs", "0", "0", "20"],
+    ]
+    assert outcome.errors == "tidelog: 20 offsets of 1 partition would be archived\n"
+
+
+@pytest.mark.parametrize("topic", [(), ("--topic", "typo")])
+def test_given_no_lake_when_only_merges_are_asked_for_then_that_is_an_error(tmp_path, topic):
+    outcome = call("spark", "archive", "--to", str(tmp_path / "lake"), "--compact", *topic)
+
+    assert outcome.code == 1
+    assert outcome.errors.startswith(f"tidelog: {tmp_path}/lake has no topic")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -238,7 +238,7 @@ def told(monkeypatch, calls, *, is_terminal):
 def test_given_a_file_when_progress_is_told_then_plain_lines_and_not_too_many(monkeypatch):
     calls = [
         (0.0, "files", 1, 4000), (0.1, "files", 2, 4000), (0.2, "records", 9, None),
-        (6.0, "files", 3000, 4000), (6.1, "files", 4000, 4000), (6.2, "files", 4000, 4000),
+        (6.0, "files", 3000, 4000), (6.1, "files", 4000, 4000), (20.0, "files", 4000, 4000),
     ]  # fmt: skip
 
     text = told(monkeypatch, calls, is_terminal=False)

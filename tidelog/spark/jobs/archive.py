@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from protocol.identifiers import TopicPartition
 from tidelog.lake.compaction import Merge, plan_merges
 from tidelog.lake.entry import Change, Gap
-from tidelog.lake.errors import ConflictError
+from tidelog.lake.errors import ConflictError, LakeError
 from tidelog.lake.leftovers import remove_leftovers
 from tidelog.lake.log import TopicLog
 from tidelog.lake.parquet_files import ParquetOptions
@@ -241,12 +241,16 @@ class _Archive:
     # --- compaction -------------------------------------------------------------------------
 
     def compact(self) -> None:
-        """Merge small files of the topics."""
+        """Merge small files of the topics. LakeError: nothing else is asked for, and none is there."""
         files_min = 2 if self._options.interval_s is None else FILES_MIN_CONTINUOUS
-        wanted = self._options.topics
+        there, wanted = lake_topics(self._location), self._options.topics
+        missing = sorted(set(wanted or ()).difference(there))
+        if self.source is None and (missing or not there):
+            what = f"topic {', '.join(missing)}" if missing else "topics"
+            raise LakeError(f"{self._options.lake} has no {what}")
         merges = [
             (topic, merge)
-            for topic in lake_topics(self._location)
+            for topic in there
             if wanted is None or topic in wanted
             for merge in plan_merges(
                 self._opened(topic).state, self._options.file_bytes, files_min=files_min

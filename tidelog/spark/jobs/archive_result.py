@@ -76,17 +76,29 @@ class ArchiveResult(msgspec.Struct, kw_only=True):
         return row
 
     def rows(self) -> list[dict[str, object]]:
-        return [msgspec.to_builtins(each) for each in self.partitions]
+        """Return a row a partition; of a dry run: without what only writing shows."""
+        rows: list[dict[str, object]] = [msgspec.to_builtins(each) for each in self.partitions]
+        for row in rows if self.is_dry_run else ():
+            for name in ("files", "records", "size_bytes", "lost_offsets"):
+                del row[name]
+        return rows
 
     def sentence(self) -> str:
-        offsets = sum(each.end_offset - each.start_offset for each in self.partitions)
-        files = sum(each.files for each in self.partitions)
-        what = f"{offsets:,} offsets" if self.is_dry_run else f"{self.records:,} records"
-        parts = [f"{what} of {len(self.partitions)} partitions archived, {files:,} files"]
+        would = "would be " if self.is_dry_run else ""
+        parts = []
+        if self.partitions:
+            offsets = sum(each.end_offset - each.start_offset for each in self.partitions)
+            what = f"{offsets:,} offsets" if self.is_dry_run else f"{self.records:,} records"
+            parts.append(f"{what} of {_counted(len(self.partitions), 'partition')} {would}archived")
         if self.merged_files:
-            parts.append(f"{self.merged_files:,} small files merged into {self.made_files:,}")
-        return ("dry run, nothing was changed: " if self.is_dry_run else "") + "; ".join(parts)
+            small = _counted(self.merged_files, "small file")
+            parts.append(f"{small} {would}merged into {self.made_files:,}")
+        return "; ".join(parts) or "nothing new to archive, and nothing to merge"
 
     @property
     def is_ok(self) -> bool:
         return not self.lost_offsets
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

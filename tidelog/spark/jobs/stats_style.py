@@ -26,7 +26,8 @@ dl { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(9.
 dt { color: var(--quiet); font-size: .85rem; }
 dd { margin: 0; color: var(--quiet); font-size: .8rem; }
 dt + dd { color: var(--ink); font-size: 1.35rem; }
-.charts { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); }
+.charts { display: grid; gap: 1rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); }
 .tables { display: flex; flex-wrap: wrap; gap: 1.5rem; align-items: flex-start; }
 figure { margin: 0; }
 figcaption, caption { font-size: .9rem; font-weight: 600; text-align: left; padding: .5rem 0; }

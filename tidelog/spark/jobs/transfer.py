@@ -59,6 +59,8 @@ class TransferResult(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         if self.planned is not None:
             return f"would be copied to {self.target}" if self.planned else "nothing is to be done"
+        if not self.copied:
+            return f"{self.target} has all of it already"
         appended = sum(each.appended for each in self.copied)
         present = sum(each.end_offset - each.base_offset for each in self.copied) - appended
         return f"{self.target}: {appended:,} records appended, {present:,} were there"
