@@ -7,7 +7,7 @@ needs no index; the `.txnindex` says what markers cannot, where they are in a da
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from protocol.limits import INT64_MAX
 from protocol.record_batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from protocol.stored import producer_snapshot, transaction_index
 from protocol.stored.file_names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from protocol.stored.transaction_index import AbortedTransaction
 from tidelog.segments.batch_table import BatchTable
 from tidelog.segments.file_window import FileWindow
 from tidelog.segments.index_files import read_beside
@@ -130,7 +131,7 @@ class Transactions:
                     self._aborted.append(self._confirmed(ended))
             self._walked_offset = int(section.table["last_offset"][-1])
 
-    def _note_index(self, entries: list[transaction_index.AbortedTransaction]) -> None:
+    def _note_index(self, entries: list[AbortedTransaction]) -> None:
         for entry in entries:
             self._indexed[entry.producer_id, entry.last_offset] = entry.first_offset
 
@@ -197,7 +198,7 @@ def _sections(
     location: Location,
     segments: Iterable[SegmentFile],
     start_position: int,
-    note_index: Any,
+    note_index: Callable[[list[AbortedTransaction]], None] | None,
     end_offset: int = INT64_MAX,
 ) -> Generator[SoundBatches | Wound, None, None]:
     """Yield the record batches of segments in order, and what is damaged."""

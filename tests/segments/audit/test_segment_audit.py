@@ -381,3 +381,18 @@ def test_given_partitions_whose_directories_are_gone_when_audited_then_those_not
     ]
     assert len(plan_audit(locate(tmp_path), ["t"]).faults) == 1
     assert {fault.severity for fault in audited(tmp_path)} == {Severity.WARNING}
+
+
+@pytest.mark.parametrize(("time", "is_sound"), [(300, True), (301, False), (299, True)])
+def test_given_a_time_of_a_record_within_a_batch_when_audited_then_it_is_the_batchs(
+    tmp_path, time, is_sound
+):
+    log = batches(tmp_path / "t-0")
+    rows = [(n, at, b"k", b"v") for n, at in enumerate([100, 300, 200])]
+    log.write_bytes(build_batch(rows) + build_batch([(3, 50, b"k", b"v")], base_offset=3))
+    index = encode_time_index([TimeIndexEntry(time, 1)], 0)
+    log.with_suffix(".timeindex").write_bytes(index)
+
+    found = audited(tmp_path)
+
+    assert [each.kind for each in found] == ([] if is_sound else [FaultKind.TIME_INDEX])

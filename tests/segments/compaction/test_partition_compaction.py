@@ -316,3 +316,15 @@ def test_given_an_old_message_that_cannot_be_decoded_when_compacted_then_it_is_r
 def test_given_a_size_that_no_index_can_hold_when_asked_for_then_it_is_refused(segment_bytes):
     with pytest.raises(OptionError, match="it may be 1 to 2147483647"):
         CompactionRules(now_ms=NOW_MS, segment_bytes=segment_bytes)
+
+
+def test_given_a_tombstone_before_all_times_when_compacted_then_it_stays_without_a_horizon(
+    tmp_path,
+):
+    rows = [Record(n, -(2**63) + 5, key, None) for n, key in enumerate((b"a", b"b"))]
+    batch = build_batch(rows)
+    write_segment(tmp_path / "tide-0", [batch])
+
+    _, out = compact(tmp_path / "tide-0")
+
+    assert batches_in(out) == [batch]

@@ -170,7 +170,7 @@ class BatchThinning:
         keep |= is_kept_whole[batch]
         kept_counts = np.bincount(batch[keep], minlength=len(table))
         has_tombstone = np.bincount(batch[keep & is_tombstone], minlength=len(table)) > 0
-        needs_horizon |= has_tombstone & ~is_late
+        needs_horizon |= has_tombstone
         needs_horizon &= ~has_horizon
         lowest = np.iinfo(np.int64).min + self._horizon
         has_delta = np.bincount(batch[spans.timestamp < lowest], minlength=len(table)) == 0
