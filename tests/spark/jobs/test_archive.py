@@ -300,6 +300,29 @@ def test_given_files_that_vanish_after_they_were_planned_when_archived_then_it_p
     assert result.is_ok  # the archive began behind what was deleted
 
 
+def test_given_a_piece_that_vanishes_when_a_round_is_committed_then_what_is_before_it_is(
+    job, options, monkeypatch
+):
+    real, lost = archive_module.run_tasks, []
+
+    def overtaken(session, work, items):
+        monkeypatch.setattr(archive_module, "run_tasks", real)
+        lost.append([item for item in items if item.partition.partition == 0][1])
+        return [
+            archive_module.Written(topic=TOPIC, lost="it is gone") if item is lost[0] else each
+            for item, each in zip(items, real(session, work, items), strict=True)
+        ]
+
+    monkeypatch.setattr(archive_module, "run_tasks", overtaken)
+
+    run(msgspec.structs.replace(options, topics=(TOPIC,)), job)
+
+    first, *_ = open_topic(locate(options.lake), TOPIC).entries()
+    ends = {file.partition: file.end_offset for file in first.change.add}
+    assert ends == {0: lost[0].start, 1: 50}
+    assert listed(options) == ALL
+
+
 def test_given_records_that_always_vanish_when_archived_then_it_gives_up_with_the_reason(
     job, options, logs, monkeypatch
 ):
