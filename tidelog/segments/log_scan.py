@@ -32,7 +32,7 @@ from tidelog.segments.batch_table import (
 )
 from tidelog.segments.errors import DamagedError
 from tidelog.segments.file_window import Window
-from tidelog.segments.resync import first_offset, next_sound
+from tidelog.segments.resync import next_sound, offsets_inside
 
 __all__ = ["BAD_CRC", "CUT", "LegacyEntries", "Section", "SoundBatches", "Wound", "scan"]
 
@@ -250,13 +250,14 @@ class _LogScan:
                 break
             if not self.expected <= entry.offset < self.limit:
                 fault, is_cut = f"offset {entry.offset} does not belong here", False
-                if entries and before <= self._begin_of(entry) < self._begin_of(entries[-1]):
+                is_to_blame = entries and self._is_in_doubt_old(entries[-1], before)
+                if is_to_blame and before <= self._inside(entry)[0]:
                     fault = f"offset {entries.pop().offset} does not fit here"
                     self.expected = before
                 break
             entries.append(entry)
             before, self.expected, position = self.expected, entry.offset + 1, entry.end_position
-        is_doubtful = is_cut and entries and self._begin_of(entries[-1]) > before
+        is_doubtful = is_cut and entries and self._is_in_doubt_old(entries[-1], before)
         if is_doubtful and (len(entries) > 1 or self._read_on(position)):
             entries.pop()  # look at it again with what follows, as in `_is_in_doubt`
             self.expected = before
@@ -271,12 +272,17 @@ class _LogScan:
         elif not self._read_on(0):
             yield from self._wound(self._why_cut())
 
-    def _begin_of(self, entry: LegacyEntry) -> int:
-        """Return the offset that an entry begins with; -1 if it cannot be decoded."""
+    def _is_in_doubt_old(self, entry: LegacyEntry, expected: int) -> bool:
+        """Whether an entry stands behind a gap, or what is inside says that its offset is wrong."""
+        first, last = self._inside(entry)
+        return first > expected or last != entry.offset
+
+    def _inside(self, entry: LegacyEntry) -> tuple[int, int]:
+        """Return the offsets an entry begins and ends with; -1 if it cannot be decoded."""
         try:
-            return first_offset(self.window.data, entry)
+            return offsets_inside(self.window.data, entry)
         except TidelogError:
-            return -1
+            return -1, -1
 
     # --- damage -------------------------------------------------------------------------------
 

@@ -18,7 +18,9 @@ from protocol.legacy_message_set import (
     LegacyEntry,
     check_entry,
     iterate_entry_records,
+    parse_entry,
 )
+from protocol.limits import SEGMENT_OFFSET_SPAN_MAX
 from protocol.record_batch import check_batch
 from protocol.record_batch_header import (
     HEADER_BYTES,
@@ -30,7 +32,7 @@ from protocol.record_batch_header import (
 from tidelog.segments.batch_table import BATCH_BYTES_MAX
 from tidelog.segments.file_window import Window
 
-__all__ = ["first_offset", "next_sound", "sound_at"]
+__all__ = ["next_sound", "offsets_inside", "sound_at"]
 
 PREFIX_BYTES: Final = MAGIC_POSITION + 1
 """So many bytes tell whether there may be a header."""
@@ -39,8 +41,9 @@ PREFIX_BYTES: Final = MAGIC_POSITION + 1
 def sound_at(window: Window, position: int, lower: int, upper: int) -> tuple[int, int] | None:
     """Return the first and last offset of the sound batch or entry at a position of the window.
 
-    None if there is none, or its offsets are not at or above `lower` and below `upper`. May read
-    more into the window.
+    None if there is none, or its offsets are not at or above `lower` and below `upper`; for an old
+    format that is at most as far as offsets of one segment can be apart: what stands inside of a
+    wrapper is an entry, too, with any bytes for an offset. May read more into the window.
     """
     data = window.data
     length = int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
@@ -61,19 +64,21 @@ def sound_at(window: Window, position: int, lower: int, upper: int) -> tuple[int
             first, last = header.base_offset, header.last_offset
         else:
             entry = check_entry(data, position)
-            first, last = first_offset(data, entry), entry.offset
+            first, last = offsets_inside(data, entry)
+            upper = min(upper, lower + SEGMENT_OFFSET_SPAN_MAX + 1)
     except TidelogError:
         return None
     return (first, last) if lower <= first and last < upper else None
 
 
-def first_offset(data: Buffer, entry: LegacyEntry) -> int:
-    """Return the offset that an entry of an old format begins with: a wrapper's stands inside.
+def offsets_inside(data: Buffer, entry: LegacyEntry) -> tuple[int, int]:
+    """Return the first and last offset of an entry of an old format: a wrapper's stand inside.
 
     Raises:
         TidelogError: the wrapper cannot be decoded.
     """
-    return next(iterate_entry_records(data, entry)).offset
+    offsets = [record.offset for record in iterate_entry_records(data, entry)]
+    return offsets[0], offsets[-1]
 
 
 def next_sound(window: Window, end_position: int, lower: int, upper: int) -> int | None:
@@ -103,25 +108,38 @@ def next_sound(window: Window, end_position: int, lower: int, upper: int) -> int
 
 
 def _by_length(window: Window, end_position: int, lower: int, upper: int) -> int | None:
-    """Try what the damaged batch's own header says, if what follows confirms it.
+    """Try what the damaged batch's own header says, if its CRC or what follows confirms it.
 
-    A search inside of it would take a batch that is the value of a record for one of the log.
+    A search inside of it would take a batch that is the value of a record for one of the log, or a
+    message for one that stands inside of a wrapper.
     """
+    data = window.data
     try:
-        header = parse_header(window.data)
+        if len(data) > MAGIC_POSITION and data[MAGIC_POSITION] < MAGIC:
+            entry = parse_entry(data)
+            position, following = entry.size_bytes, entry.offset + 1
+        else:
+            header = parse_header(data)
+            position, following = header.size_bytes, header.next_offset
     except CorruptMessageError:
         return None
-    position = header.size_bytes
-    is_inside = position + HEADER_BYTES <= len(window.data)
+    is_inside = position + PREFIX_BYTES <= len(data)
     if not is_inside or window.position + position >= end_position:
         return None
-    if header.base_offset < lower:
-        return None
+    is_whole = _has_right_crc(data[:position])
     found = sound_at(window, position, lower, upper)
-    if found is None or found[0] != header.next_offset:
+    if found is None or (found[0] != following and not is_whole):
         return None
     window.advance(position)
     return found[0]
+
+
+def _has_right_crc(data: memoryview) -> bool:
+    try:
+        check_batch(data) if data[MAGIC_POSITION] == MAGIC else check_entry(data)
+    except CorruptMessageError:
+        return False
+    return True
 
 
 def _candidates(data: memoryview, begin: int, lower: int, upper: int) -> NDArray[Any]:
