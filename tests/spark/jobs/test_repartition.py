@@ -7,8 +7,11 @@ import pytest
 from tests.support.spark_logs import some_records, write_partition
 from tidelog.client import Client
 from tidelog.client.partitioner import murmur2
+from tidelog.segments.errors import DataLossError
+from tidelog.spark.jobs import repartition as repartition_module
 from tidelog.spark.jobs.job import Job, JobError
 from tidelog.spark.jobs.repartition import RepartitionOptions, run
+from tidelog.spark.jobs.transfer_notes import Round
 
 SOURCES = 3
 numbers = itertools.count()
@@ -97,6 +100,19 @@ def test_given_a_topic_of_the_broker_when_repartitioned_then_keys_keep_their_ord
             values = [int(each.value) for each in messages if each.key == key]
             assert values == sorted(values)
     assert sorted(int(each.value) for rows in found.values() for each in rows) == list(range(200))
+
+
+@pytest.mark.parametrize("ends", [(0, 200), (150, 260)])
+def test_given_a_source_that_lost_records_since_when_filled_then_it_is_said(tmp_path, ends):
+    first, *_ = write_partition(tmp_path, "src", 0, some_records(250))
+    first.unlink()
+    options = RepartitionOptions(
+        topic="src", broker="127.0.0.1:1", target="t", partitions=2, path=str(tmp_path)
+    )
+    round_ = Round(number=0, source="s", target="t", ranges={0: ends}, bases={0: 0, 1: 0})
+
+    with pytest.raises(DataLossError, match=rf"offsets {ends[0]} to .* of src-0 are not all there"):
+        repartition_module._fill(options, round_, 1)
 
 
 def test_given_another_count_or_the_same_topic_when_asked_then_it_is_refused(broker):

@@ -8,6 +8,7 @@ from tests.support.command_line import call
 from tests.support.replays import expected, fill_lake, topic_of
 from tidelog.client import Client
 from tidelog.lake.errors import LakeError
+from tidelog.spark.jobs import replay as replay_module
 from tidelog.spark.jobs.job import Job, JobError
 from tidelog.spark.jobs.replay import ReplayOptions, run
 
@@ -46,6 +47,24 @@ def test_given_a_lake_when_replayed_then_all_is_there_and_later_only_what_is_new
         client.delete_topic(options.target)
     with pytest.raises(JobError, match=r"ends at offset 0, and had 90 when it was filled"):
         replayed(spark, options)
+
+
+def test_given_files_that_are_merged_since_a_round_began_when_repeated_then_its_part_is_replayed(
+    options, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(replay_module, "CHECKED_RECORDS", 0)  # whole files are passed by at once
+    fill_lake(tmp_path / "lake", [0], 0, 40)
+    fill_lake(tmp_path / "lake", [0], 40, 80)
+    fill_lake(tmp_path / "lake", [0], 80, 120)
+    with Client(options.broker) as client:
+        client.create_topic(options.target, 1, {"retention.ms": "-1"})
+    part = replay_module._Stretch(0, 15, 105, 0)  # its ends lie in files now
+
+    tries = [replay_module._replay(options, part) for _ in range(2)]
+
+    assert [(each.appended, each.end_offset) for each in tries] == [(90, 90), (0, 90)]
+    values = [message[2] for message in expected(0, 120)[15:105]]
+    assert [message[2] for message in topic_of(options)[0]] == values
 
 
 def test_given_a_foreign_record_when_replayed_then_it_is_said_and_nothing_is_written(

@@ -24,8 +24,9 @@ from tidelog.lake.entry import DataFile
 from tidelog.lake.errors import LakeError
 from tidelog.lake.log import location_of
 from tidelog.lake.reader import open_topic
+from tidelog.lake.store import locate_lake
 from tidelog.segments.errors import DataLossError
-from tidelog.segments.location import locate, without_secrets
+from tidelog.segments.location import without_secrets
 from tidelog.spark.jobs.exact_append import CHECKED_RECORDS, COLUMNS, ExactAppend
 from tidelog.spark.jobs.job import Job
 from tidelog.spark.jobs.transfer import Copied, TransferResult, transfer
@@ -74,7 +75,7 @@ def run(options: ReplayOptions, job: Job) -> TransferResult:
         ConnectionLostError: the broker cannot be reached.
     """
     ends = _ends(options)
-    location = locate(options.lake)
+    location = locate_lake(options.lake)
     with Client(options.broker) as client:
         return transfer(
             job,
@@ -90,7 +91,7 @@ def run(options: ReplayOptions, job: Job) -> TransferResult:
 
 def _ends(options: ReplayOptions) -> Mapping[int, tuple[int, int]]:
     """Return where each partition begins and ends in the lake."""
-    log = open_topic(locate(options.lake), options.topic)
+    log = open_topic(locate_lake(options.lake), options.topic)
     log.refresh()
     if log.last is None:
         raise LakeError(f"{without_secrets(options.lake)} has no topic {options.topic!r}")
@@ -149,7 +150,7 @@ def _files(options: ReplayOptions, stretch: _Stretch) -> list[tuple[str, DataFil
     Raises:
         DataLossError: the lake has lost some since the round was planned.
     """
-    log = open_topic(locate(options.lake), options.topic)
+    log = open_topic(locate_lake(options.lake), options.topic)
     log.refresh()
     found, offset = [], stretch.start_offset
     for piece in log.state.pieces(stretch.partition):
@@ -169,7 +170,7 @@ def _files(options: ReplayOptions, stretch: _Stretch) -> list[tuple[str, DataFil
 
 
 def _rows(options: ReplayOptions, path: str, stretch: _Stretch) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(path, filesystem=locate(options.lake).filesystem) as parquet:
+    with pq.ParquetFile(path, filesystem=locate_lake(options.lake).filesystem) as parquet:
         for rows in parquet.iter_batches(ROWS_PER_READ, columns=["offset", *COLUMNS]):
             offset = rows["offset"]
             keep = pc.and_(
