@@ -21,7 +21,7 @@ KEY: Final = "listeners.kafka_advertised"
 
 def doctor(
     address: Annotated[
-        str, typer.Argument(metavar="[HOST:PORT]", help="What clients have as bootstrap.servers.")
+        str, typer.Argument(metavar="HOST:PORT", help="What clients have as bootstrap.servers.")
     ] = DEFAULT_KAFKA,
     *,
     timeout: Annotated[

@@ -18,7 +18,8 @@ def _checked_address(text: str) -> str:
         raise typer.BadParameter(str(error)) from None
 
 
-def _checked_topic(text: str) -> str:
+def checked_topic(text: str) -> str:
+    """Refuse what is no topic's name; for the callback of an argument or option."""
     from protocol.stored.file_names import check_topic_name
 
     return check_topic_name(text)
@@ -42,6 +43,6 @@ JsonOption: TypeAlias = Annotated[
 TopicArgument: TypeAlias = Annotated[
     str,
     typer.Argument(
-        metavar="TOPIC", help="The topic's name.", show_default=False, callback=_checked_topic
+        metavar="TOPIC", help="The topic's name.", show_default=False, callback=checked_topic
     ),
 ]

@@ -270,6 +270,10 @@ def _write_file(
     """Write what is wanted to a file that has its name only when it is whole."""
     if file.exists() and not force:
         raise CommandError(f"{file} is there already; --force replaces it", ExitCode.USAGE)
+    if not file.absolute().parent.is_dir():
+        raise CommandError(f"{file}: there is no directory {file.parent}", ExitCode.USAGE)
+    if file.is_dir():
+        raise CommandError(f"{file} is a directory: name a file", ExitCode.USAGE)
     selection = wanted.select(path)
     records = 0
 

@@ -42,7 +42,7 @@ def _checked_on_corrupt(text: str) -> str:
 SourceArgument: TypeAlias = Annotated[
     str | None,
     typer.Argument(
-        metavar="[DIR]",
+        metavar="DIR",
         help="A data directory, or its URL in an object store; the broker may be running.",
         show_default=False,
     ),

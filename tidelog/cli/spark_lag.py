@@ -22,7 +22,7 @@ from tidelog.cli.times import interval_ms, parse_time, time_ms
 PathArgument: TypeAlias = Annotated[
     str | None,
     typer.Argument(
-        metavar="[DIR]",
+        metavar="DIR",
         help="A data directory, or its URL in an object store; the broker may be running.",
         show_default=False,
     ),

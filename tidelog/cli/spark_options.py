@@ -52,6 +52,12 @@ def _checked_conf(pairs: list[str] | None) -> list[str]:
     return pairs or []
 
 
+def _checked_metrics_file(file: Path | None) -> Path | None:
+    if file is not None and not file.absolute().parent.is_dir():
+        raise typer.BadParameter(f"--metrics-file {file}: there is no directory {file.parent}")
+    return file
+
+
 MasterOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -86,6 +92,7 @@ MetricsFileOption: TypeAlias = Annotated[
         metavar="FILE",
         help="Keep figures in this file, whole at any time, for the textfile collector of "
         "Prometheus' node exporter.",
+        callback=_checked_metrics_file,
         show_default=False,
     ),
 ]

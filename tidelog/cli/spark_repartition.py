@@ -15,7 +15,7 @@ from tidelog.cli.spark_options import (
     MasterOption,
     MetricsFileOption,
 )
-from tidelog.cli.spark_transfers import CodecOption, IdOption, TargetOption
+from tidelog.cli.spark_transfers import CompressionOption, IdOption, TargetOption
 
 
 def repartition(
@@ -38,7 +38,7 @@ def repartition(
         ),
     ] = None,
     id: IdOption = None,
-    codec: CodecOption = "none",
+    compression: CompressionOption = "none",
     master: MasterOption = None,
     conf: ConfOption = None,
     as_json: JsonOption = False,
@@ -64,7 +64,7 @@ def repartition(
         partitions=partitions,
         path=path,
         id=id,
-        codec=codec_from_name(codec),
+        codec=codec_from_name(compression),
     )
     common = CommonOptions.of(master, conf, as_json, dry_run, metrics_file)
     run_job("repartition", run, options, common, goes_on=True)

@@ -15,7 +15,7 @@ from tidelog.cli.spark_options import (
     MasterOption,
     MetricsFileOption,
 )
-from tidelog.cli.spark_transfers import CodecOption, IdOption, TargetOption
+from tidelog.cli.spark_transfers import CompressionOption, IdOption, TargetOption
 
 
 def replay(
@@ -35,7 +35,7 @@ def replay(
     target: TargetOption,
     broker: BrokerOption = DEFAULT_BROKER,
     id: IdOption = None,
-    codec: CodecOption = "none",
+    compression: CompressionOption = "none",
     master: MasterOption = None,
     conf: ConfOption = None,
     as_json: JsonOption = False,
@@ -55,7 +55,12 @@ def replay(
     from tidelog.spark.jobs.replay import ReplayOptions, run
 
     options = ReplayOptions(
-        lake=lake, topic=topic, broker=broker, target=target, id=id, codec=codec_from_name(codec)
+        lake=lake,
+        topic=topic,
+        broker=broker,
+        target=target,
+        id=id,
+        codec=codec_from_name(compression),
     )
     common = CommonOptions.of(master, conf, as_json, dry_run, metrics_file)
     run_job("replay", run, options, common, goes_on=True)

@@ -6,7 +6,18 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["CodecOption", "IdOption", "TargetOption"]
+from tidelog.cli.options import checked_topic
+
+__all__ = ["CompressionOption", "IdOption", "TargetOption"]
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def _checked_codec(name: str) -> str:
+    if name not in CODECS:
+        raise typer.BadParameter(f"{name}: it may be {', '.join(CODECS[:-1])} or {CODECS[-1]}")
+    return name
+
 
 TargetOption: TypeAlias = Annotated[
     str,
@@ -15,6 +26,7 @@ TargetOption: TypeAlias = Annotated[
         metavar="TOPIC",
         help="Where the records go. Made if missing, with retention.ms=-1: records may be older "
         "than retention allows.",
+        callback=checked_topic,
         show_default=False,
     ),
 ]
@@ -30,7 +42,12 @@ IdOption: TypeAlias = Annotated[
     ),
 ]
 
-CodecOption: TypeAlias = Annotated[
+CompressionOption: TypeAlias = Annotated[
     str,
-    typer.Option("--codec", metavar="CODEC", help="Compression: none, gzip, snappy, lz4 or zstd."),
+    typer.Option(
+        "--compression",
+        metavar="|".join(CODECS),
+        help="How batches are compressed.",
+        callback=_checked_codec,
+    ),
 ]

@@ -112,6 +112,11 @@ def test_given_the_command_when_run_then_a_row_a_partition_and_a_sentence(spark,
     assert "7 segments" in dry.errors
 
 
+def test_given_no_directory_for_the_report_when_looked_at_then_that_is_said_first(data, tmp_path):
+    with pytest.raises(OptionError, match=r"there is no directory .*/no/such"):
+        stats_of(None, data, html=f"{tmp_path}/no/such/report.html")
+
+
 def test_given_a_topic_that_is_not_there_when_looked_at_then_that_is_said(data):
     with pytest.raises(SegmentError, match="has no topic typo"):
         stats_of(None, data, topics=("t", "typo"))

@@ -200,3 +200,17 @@ def test_given_a_progress_bar_when_written_then_standard_output_is_the_result_al
 
     assert json.loads(outcome.output)["records"] == 45
     assert "reading" in outcome.errors
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("no/such.parquet", "there is no directory"), (".", "is a directory: name a file")],
+)
+def test_given_no_place_for_a_file_when_it_is_to_be_made_then_one_sentence_names_it(
+    data, tmp_path, name, sentence
+):
+    outcome = call("segments", "to-parquet", str(data), str(tmp_path / name), "--force")
+
+    assert outcome.code == 2
+    assert outcome.errors.startswith(f"tidelog: {tmp_path}")
+    assert sentence in outcome.errors

@@ -29,6 +29,8 @@ from tests.support.command_line import call
         ("topics create t --set retention.ms", "write --set key=value"),
         ("topics create t --set a=1 --set a=2", "--set a is given twice"),
         ("offsets t --time soon", "--time soon"),
+        ("spark replay lake --topic t --target x --compression rar", "rar: it may be none, gzip"),
+        ("spark stats data --metrics-file no/such.prom", "there is no directory no"),
         ("verify", "Missing argument"),
         ("dump", "Missing argument 'FILE'"),
         ("config check", "Missing argument 'FILE'"),

@@ -241,7 +241,7 @@ class _Archive:
     # --- compaction -------------------------------------------------------------------------
 
     def compact(self) -> None:
-        """Merge small files of the topics. LakeError: nothing else is asked for, and there are none."""
+        """Merge small files of the topics. LakeError if that is all to do, and there are none."""
         files_min = 2 if self._options.interval_s is None else FILES_MIN_CONTINUOUS
         there, wanted = lake_topics(self._location), self._options.topics
         missing = sorted(set(wanted or ()).difference(there))

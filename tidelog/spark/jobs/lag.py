@@ -105,6 +105,8 @@ class LagResult(msgspec.Struct):
         return [_row(lag) for lag in self.lags]
 
     def sentence(self) -> str:
+        if not self.lags:
+            return "no group has committed anything"
         groups = len({lag.group for lag in self.lags})
         text = f"{groups:,} group{'' if groups == 1 else 's'}, at most {self.behind_max:,} behind"
         if self.lost:

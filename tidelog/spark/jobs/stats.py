@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -77,7 +78,9 @@ def run(options: StatsOptions, job: Job, *, clock: Callable[[], float] = time.ti
 
     Raises:
         SegmentError: the path is not there, or holds no log; or none of a topic.
+        OptionError: there is no directory for the report.
     """
+    _check_page_place(options.html)
     location = locate(options.path)
     pieces = [_Piece(location, task) for task in _tasks(location, options.topics)]
     missing = set(options.topics) - {piece.task.topic for piece in pieces}
@@ -152,6 +155,15 @@ def _topics(
         for key in keys:
             topics[topic].merge(partitions[key])
     return topics
+
+
+def _check_page_place(path: str | None) -> None:
+    """Say that a report has no place before hours of reading, rather than behind them."""
+    if path is None or "://" in path:  # object stores have no directories
+        return
+    directory = Path(path).absolute().parent
+    if not directory.is_dir():
+        raise OptionError(f"{path} cannot be written: there is no directory {directory}")
 
 
 def _write_page(path: str, page: str) -> str:
