@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -20,6 +20,9 @@ from tidelog.cli.spark_options import (
 )
 from tidelog.cli.stop_signals import StoppedError, StopSignals
 from tidelog.cli.times import interval_ms
+
+if TYPE_CHECKING:
+    from tidelog.spark.jobs.archive_options import ArchiveOptions
 
 TABLES: Final = ("delta", "iceberg")
 ON_CORRUPT: Final = ("fail", "skip")
@@ -164,7 +167,7 @@ def archive(
       tidelog spark archive --broker localhost:9091 --topic web-logs --to ./lake --interval 1m
       tidelog spark archive --to ./lake --compact --table delta
     """
-    from tidelog.spark.jobs.archive import ArchiveOptions, run
+    from tidelog.spark.jobs.archive import ArchiveOptions
 
     options = ArchiveOptions(
         lake=to, path=path, broker=broker, compact=compact,
@@ -177,7 +180,13 @@ def archive(
         on_corrupt="skip" if on_corrupt == "skip" else "fail",
         fail_on_data_loss=fail_on_data_loss, is_single_writer=single_writer,
     )  # fmt: skip
-    common = CommonOptions.of(master, conf, as_json, dry_run, metrics_file)
+    _run(options, CommonOptions.of(master, conf, as_json, dry_run, metrics_file))
+
+
+def _run(options: ArchiveOptions, common: CommonOptions) -> None:
+    """Run the job; a signal ends it behind the commit that is under way, a second one at once."""
+    from tidelog.spark.jobs.archive import run
+
     with StopSignals() as signals:
         try:
             job = partial(run, wait=signals.wait, is_stopped=lambda: signals.requested is not None)
