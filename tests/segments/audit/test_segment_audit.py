@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -396,3 +397,18 @@ def test_given_a_time_of_a_record_within_a_batch_when_audited_then_it_is_the_bat
     found = audited(tmp_path)
 
     assert [each.kind for each in found] == ([] if is_sound else [FaultKind.TIME_INDEX])
+
+
+@pytest.mark.parametrize(
+    ("suffix", "entry"), [(".timeindex", (0, -1)), (".timeindex", (-1, 0)), (".index", (-1, 0))]
+)
+def test_given_an_index_that_begins_below_zero_when_audited_then_it_is_told(
+    tmp_path, suffix, entry
+):
+    log = batches(tmp_path / "t-0", 0)
+    layout = ">qi" if suffix == ".timeindex" else ">ii"
+    log.with_suffix(suffix).write_bytes(struct.pack(layout, *entry))
+
+    (fault,) = audited(tmp_path)
+
+    assert fault.text.endswith("index entry 0 is negative")

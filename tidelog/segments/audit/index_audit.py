@@ -232,7 +232,7 @@ def _decoded(data: bytes, base_offset: int, kind: FaultKind, faults: Faults) -> 
         data = b""
     stored = np.frombuffer(data, dtype=entry)
     first, second = (stored[name].astype(np.int64) for name in stored.dtype.names or ())
-    steps = np.diff(second, prepend=-1)
+    steps = np.diff(second, prepend=-1 if is_offset_index else 0)
     grows = (np.diff(first, prepend=-1) > 0) & (steps > 0 if is_offset_index else steps >= 0)
     ends = np.flatnonzero(~grows | (first == 0) & (second == 0))
     count = int(ends[0]) if len(ends) else len(stored)
