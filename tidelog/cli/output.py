@@ -6,11 +6,15 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import typer
 
 SIZE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+COLUMN_GAP: Final = 3
+"""Between two columns of a terminal's table."""
+TEXT_WIDTH_MIN: Final = 16
+"""Of a column on a terminal: longer text may go on in a second line, a number may not."""
 
 
 def write_line(text: str) -> None:
@@ -40,7 +44,8 @@ def confirm(question: str) -> bool:
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Write rows below their column names; columns of numbers are aligned to the right.
 
-    On a terminal with rich; elsewhere plain and never shortened, for awk and its friends.
+    On a terminal with rich, or row below row where it is too narrow; elsewhere plain and never
+    shortened, for awk and its friends.
     """
     cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
     numeric = [
@@ -68,12 +73,30 @@ def _write_rich_table(
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, right in zip(columns, numeric, strict=True):
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    widths = []
+    for number, (name, right) in enumerate(zip(columns, numeric, strict=True)):
+        width = max((len(row[number]) for row in cells), default=0)
+        width = max(width if right else min(width, TEXT_WIDTH_MIN), *map(len, name.split()))
+        justify: Literal["left", "right"] = "right" if right else "left"
+        table.add_column(name, justify=justify, overflow="fold", min_width=width)
+        widths.append(width)
+    if sum(widths) + COLUMN_GAP * len(widths) > console.width:
+        _write_row_by_row(columns, cells)
+        return
     for row in cells:
         table.add_row(*map(Text, row))
-    Console().print(table)
+    console.print(table)
+
+
+def _write_row_by_row(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Write a line a cell: a number that is broken over lines cannot be read."""
+    width = max(map(len, columns))
+    for row in cells:
+        write_line("")
+        for name, cell in zip(columns, row, strict=True):
+            write_line(f"{name:{width}}  {cell}")
 
 
 @contextmanager

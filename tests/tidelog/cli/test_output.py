@@ -46,6 +46,27 @@ def test_given_a_terminal_when_a_table_is_written_then_nothing_in_it_is_markup()
     assert "22" in shown
 
 
+@pytest.mark.parametrize(("width", "is_table"), [(80, True), (46, True), (44, False)])
+def test_given_a_narrow_terminal_when_a_table_is_written_then_no_number_is_broken(width, is_table):
+    program = (
+        "from tidelog.cli import output; output.write_table(('name', 'count', 'bytes', 'text'), "
+        "[('web', 1234567, 765432, 'word ' * 13)])"
+    )
+    terminal, standard_output = pty.openpty()
+    environment = os.environ | {"COLUMNS": str(width), "TERM": "xterm", "NO_COLOR": "1"}
+
+    subprocess.run(
+        [sys.executable, "-c", program], stdout=standard_output, env=environment, check=True
+    )
+    shown = os.read(terminal, 65536).decode()
+    os.close(terminal)
+    os.close(standard_output)
+
+    assert ("─" in shown) is is_table
+    assert {"1234567", "765432"} <= set(shown.split())
+    assert shown.split().count("word") == 13
+
+
 def test_given_no_terminal_when_work_is_long_then_no_bar_is_shown(capsys):
     with output.progress_bar("work", 100) as advance:
         advance(50)
