@@ -146,3 +146,21 @@ def test_given_a_batch_that_reaches_into_a_split_when_listed_then_it_is_there(tm
     assert [
         row["baseOffset"] for each in batch_rows(location, split) for row in each.to_pylist()
     ] == [0]
+
+
+def test_given_damage_before_what_is_wanted_when_listed_then_nothing_is_said_of_it(tmp_path):
+    directory, _ = damaged(tmp_path)
+    location = locate(directory)
+    (files,) = list_partitions(location)
+
+    found = {
+        start: [
+            (row["baseOffset"], row["error"] is None)
+            for split in plan(location, files, start, 7)
+            for rows in batch_rows(location, split)
+            for row in rows.to_pylist()
+        ]
+        for start in (4, 5)
+    }
+
+    assert found == {4: [(4, False), (5, True), (6, True)], 5: [(5, True), (6, True)]}
