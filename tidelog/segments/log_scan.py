@@ -250,14 +250,14 @@ class _LogScan:
                 break
             if not self.expected <= entry.offset < self.limit:
                 fault, is_cut = f"offset {entry.offset} does not belong here", False
-                is_to_blame = entries and self._is_in_doubt_old(entries[-1], before)
+                is_to_blame = entries and self._is_entry_in_doubt(entries[-1], before)
                 if is_to_blame and before <= self._inside(entry)[0]:
                     fault = f"offset {entries.pop().offset} does not fit here"
                     self.expected = before
                 break
             entries.append(entry)
             before, self.expected, position = self.expected, entry.offset + 1, entry.end_position
-        is_doubtful = is_cut and entries and self._is_in_doubt_old(entries[-1], before)
+        is_doubtful = is_cut and entries and self._is_entry_in_doubt(entries[-1], before)
         if is_doubtful and (len(entries) > 1 or self._read_on(position)):
             entries.pop()  # look at it again with what follows, as in `_is_in_doubt`
             self.expected = before
@@ -272,7 +272,7 @@ class _LogScan:
         elif not self._read_on(0):
             yield from self._wound(self._why_cut())
 
-    def _is_in_doubt_old(self, entry: LegacyEntry, expected: int) -> bool:
+    def _is_entry_in_doubt(self, entry: LegacyEntry, expected: int) -> bool:
         """Whether an entry stands behind a gap, or what is inside says that its offset is wrong."""
         first, last = self._inside(entry)
         return first > expected or last != entry.offset
