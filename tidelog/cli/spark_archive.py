@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
+from tidelog.cli import output
 from tidelog.cli.options import JsonOption
 from tidelog.cli.segments_options import Isolation, IsolationOption
 from tidelog.cli.spark_jobs import run_job
@@ -187,11 +188,12 @@ def _run(options: ArchiveOptions, common: CommonOptions) -> None:
     """Run the job; a signal ends it behind the commit that is under way, a second one at once."""
     from tidelog.spark.jobs.archive import run
 
-    with StopSignals() as signals:
+    with StopSignals("it ends behind the commit under way; again, and it ends at once") as signals:
         try:
             job = partial(run, wait=signals.wait, is_stopped=lambda: signals.requested is not None)
             run_job("archive", job, options, common, goes_on=True)
         except (typer.Exit, StoppedError):
             if signals.requested is None:
                 raise
+            output.say("stopped; the same command goes on where it was")
             raise typer.Exit(signals.requested) from None

@@ -22,20 +22,29 @@ CODES: Final = {
 }
 
 
+STANDARD_ERROR: Final = 2
+
+
 class StoppedError(BaseException):
     """A second signal. Like KeyboardInterrupt, no error that a command handles in passing."""
 
 
 class StopSignals:
-    """Takes the signals while it is entered."""
+    """Takes the signals while it is entered.
 
-    def __init__(self) -> None:
+    Args:
+        told: What the person is told at the first one, if it takes long to end then.
+    """
+
+    def __init__(self, told: str = "") -> None:
+        self._told = told
         self.requested: ExitCode | None = None
         """The exit code of the first signal that came."""
         self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
 
     def __enter__(self) -> StopSignals:
         self._woken, self._wake = os.pipe()
+        self._errors = os.dup(STANDARD_ERROR)  # while Java starts, that leads elsewhere
         for number in CODES:
             self._before[number] = signal.signal(number, self._stop)
         return self
@@ -45,6 +54,7 @@ class StopSignals:
             signal.signal(number, before)
         os.close(self._woken)
         os.close(self._wake)
+        os.close(self._errors)
 
     def wait_for_input(self, descriptor: int) -> bool:
         """Wait until `descriptor` can be read or has ended; False: a signal came first."""
@@ -62,4 +72,6 @@ class StopSignals:
         if self.requested is not None:
             raise StoppedError
         self.requested = CODES[signal.Signals(number)]
+        if self._told:  # past sys.stderr, in the middle of whose write this may be
+            os.write(self._errors, f"tidelog: {self._told}\n".encode())
         os.write(self._wake, b"\0")

@@ -66,3 +66,13 @@ def test_given_the_signals_when_left_then_handlers_are_as_before():
 
     assert during not in before
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_given_something_to_tell_when_a_signal_comes_then_it_is_told_once(capfd):
+    with StopSignals("it takes a moment") as signals:
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(StoppedError):
+            signal.raise_signal(signal.SIGTERM)
+
+    assert capfd.readouterr().err == "tidelog: it takes a moment\n"
+    assert signals.requested is ExitCode.TERMINATED
