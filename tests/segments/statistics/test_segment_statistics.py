@@ -115,6 +115,7 @@ def test_given_bounds_of_offset_and_time_when_read_then_only_what_is_within(tmp_
     by_time = looked_at(tmp_path, (0, data), aim=aim)
 
     assert by_offset.records == 15
+    assert (by_offset.first_offset, by_offset.last_offset) == (8, 22)
     assert by_time.records == 11
     assert (by_time.batch_records.count, by_time.batch_records.total) == (2, 11)
     assert by_time.first_timestamp_ms == EPOCH_MS + 1_500

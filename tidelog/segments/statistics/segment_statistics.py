@@ -140,8 +140,8 @@ class _Reading:
         inside = lasts - firsts + 1 - table["record_count"]
         found.missing_offsets += int(np.maximum(steps, 0).sum() + inside.sum())
         if found.first_offset is None:
-            found.first_offset = int(firsts[0])
-        found.last_offset = int(lasts[-1])
+            found.first_offset = max(int(firsts[0]), self._task.start_offset)
+        found.last_offset = min(int(lasts[-1]), self._task.end_offset - 1)
 
     def _run(self, run: RecordRun) -> None:
         spans = run.spans
