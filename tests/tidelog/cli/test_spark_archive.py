@@ -51,6 +51,7 @@ def test_given_a_signal_when_it_waits_then_it_ends_with_its_result_and_a_second_
 
     assert outcome.code == ExitCode.TERMINATED
     assert bool(outcome.text) == (signals == 1)
+    assert outcome.errors == "tidelog: stopped; the same command goes on where it was\n"
 
 
 def test_given_a_directory_when_run_dry_then_people_are_told_what_would_be_and_no_more(tmp_path):
