@@ -293,3 +293,24 @@ def test_given_times_between_milliseconds_when_read_then_records_from_the_next_o
     assert offsets(start_timestamp=second + instant) == [2, 3, 4]
     assert offsets(end_timestamp=second) == [0]
     assert offsets(end_timestamp=second + instant) == [0, 1]
+
+
+def test_given_a_file_that_is_not_smaller_in_its_place_when_read_then_it_is_not_called_damaged(
+    tmp_path,
+):
+    batches = [build_batch([(n, NOON_MS, b"k", b"v")], base_offset=n) for n in range(10)]
+    large = build_batch([(10, NOON_MS, b"k", bytes(500))], base_offset=10)
+    directory = write_partition(tmp_path / "logs-0", [batches], batches_per_entry=1)
+    location = locate(tmp_path)
+    (files,) = list_partitions(location)
+    splits = plan(location, files, 0, 10, split_bytes=5 * len(batches[0]))
+    assert [split.end_offset for split in splits] == [5, 10]
+    (directory / f"{0:020}.log").write_bytes(b"".join([*batches[:3], *batches[6:], large]))
+
+    found = [
+        rows["offset"].to_pylist()
+        for split in splits
+        for rows in read_split(location, split, ReadOptions(columns=("offset",)))
+    ]
+
+    assert found == [[0, 1, 2], [6, 7, 8, 9]]

@@ -163,10 +163,8 @@ def confirmed(file: Any, split: Split) -> Split:
     Since it was planned a cleaner may have put another file, with fewer records, in its place.
     Batches may begin where they did and be later ones, so it is their offsets that count.
     """
-    size, start, limit = file.size(), split.start_position, split.limit_offset
-    if limit is None:  # the newest file: it may have been listed in the middle of a batch
-        split = split._replace(end_position=size)
-    end = split.end_position
+    size, start, end = file.size(), split.start_position, split.end_position
+    limit = split.limit_offset
     if (
         size >= split.file_bytes
         and (not start or _begins(file, start, split.base_offset, split.start_offset))
