@@ -31,10 +31,10 @@ from broker.storage.disk import replace_file
 from broker.storage.os_disk import DIRECTORY_MODE, FILE_MODE, OsDisk
 from broker.topic_registry import FILE_NAME as REGISTRY_FILE
 from broker.topic_registry import TopicEntry, TopicRegistry
-from protocol.errors import DataDirectoryError, TidelogError
+from protocol.errors import DataDirectoryError, StoredFormatError, TidelogError
 from protocol.identifiers import TopicPartition
 from protocol.stored import file_names, partition_metadata
-from protocol.stored.checkpoint import offset_checkpoint_encode
+from protocol.stored.checkpoint import offset_checkpoint_decode, offset_checkpoint_encode
 from protocol.stored.file_names import DirectoryState, parse_directory_name, parse_file_name
 
 OnBytes = Callable[[int], None]
@@ -72,6 +72,8 @@ class PartitionToImport(NamedTuple):
     topic_partition: TopicPartition
     topic_id: UUID | None
     log_start_offset: int
+    cleaned_offset: int
+    """Below it offsets may be missing: Kafka's cleaner took them."""
     files: tuple[str, ...]
     size_bytes: int
     """Of the files."""
@@ -182,7 +184,7 @@ def carry_out(plan: ImportPlan, *, link: bool, on_bytes: OnBytes = lambda size: 
         shutil.rmtree(leftover)
     for partition in plan.partitions:
         _bring(disk, partition, target, link=link, on_bytes=on_bytes)
-    _note_log_starts(disk, plan)
+    _note_offsets(disk, plan)
     marker = target / file_names.CLEAN_SHUTDOWN_MARKER
     if marker.exists():
         disk.unlink(marker)
@@ -208,6 +210,7 @@ def _partitions(
     """Yield the partitions of a source to be taken; note what is not."""
     partition_directories(source)  # refuses what is no data directory
     log_starts = read_offset_checkpoint(OsDisk(), source / file_names.LOG_START_CHECKPOINT)
+    cleaned = _cleaned_offsets(source)
     for path in sorted(source.iterdir()):
         if not path.is_dir():
             continue
@@ -223,13 +226,22 @@ def _partitions(
         if reason is not None:
             left_out.append(LeftOut(path, reason))
             continue
-        yield _partition(path, parsed.topic_partition, log_starts, left_out)
+        yield _partition(path, parsed.topic_partition, log_starts, cleaned, left_out)
+
+
+def _cleaned_offsets(source: Path) -> dict[TopicPartition, int] | None:
+    """Return up to where Kafka has cleaned each log; None: its checkpoint is missing, or wrong."""
+    try:
+        return offset_checkpoint_decode((source / file_names.CLEANER_CHECKPOINT).read_bytes())
+    except (FileNotFoundError, StoredFormatError):
+        return None
 
 
 def _partition(
     path: Path,
     topic_partition: TopicPartition,
     log_starts: dict[TopicPartition, int],
+    cleaned: dict[TopicPartition, int] | None,
     left_out: list[LeftOut],
 ) -> PartitionToImport:
     files, size_bytes = [], 0
@@ -240,11 +252,15 @@ def _partition(
             size_bytes += file.stat().st_size
         else:
             left_out.append(LeftOut(file, "a leftover, or none of a partition's files"))
+    logs = _logs(files)
+    if cleaned is None and logs:  # then what is missing between segments passes for cleaned
+        cleaned = {topic_partition: int(Path(logs[-1]).stem)}
     return PartitionToImport(
         path,
         topic_partition,
         _stored_topic_id(path),
         log_starts.get(topic_partition, 0),
+        (cleaned or {}).get(topic_partition, 0),
         tuple(files),
         size_bytes,
     )
@@ -299,7 +315,7 @@ def _bring(
     name = UNFINISHED_PREFIX + file_names.directory_name(partition.topic_partition)
     directory = target / name
     directory.mkdir(mode=DIRECTORY_MODE)
-    linkable = set(_sealed_logs(partition.files)) if link else set()
+    linkable = set(_logs(partition.files)[:-1]) if link else set()
     for file in partition.files:
         source, copy = partition.path / file, directory / file
         if file in linkable:
@@ -314,12 +330,11 @@ def _bring(
     disk.sync_directory(directory)
 
 
-def _sealed_logs(files: Sequence[str]) -> list[str]:
-    """The segments that nobody appends to any more: all but the last."""
-    logs = sorted(
+def _logs(files: Sequence[str]) -> list[str]:
+    """The segments, oldest first. Nobody appends to any but the last."""
+    return sorted(
         file for file in files if file.endswith(file_names.LOG_SUFFIX) and parse_file_name(file)
     )
-    return logs[:-1]
 
 
 def _copy(source: Path, copy: Path, on_bytes: OnBytes) -> None:
@@ -334,17 +349,19 @@ def _copy(source: Path, copy: Path, on_bytes: OnBytes) -> None:
     os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def _note_log_starts(disk: OsDisk, plan: ImportPlan) -> None:
-    """Add what the sources know of deleted records to the target's checkpoint."""
-    path = plan.target / file_names.LOG_START_CHECKPOINT
-    offsets = read_offset_checkpoint(disk, path)
-    moved = {
-        each.topic_partition: each.log_start_offset
-        for each in plan.partitions
-        if each.log_start_offset
-    }
-    if moved:
-        replace_file(disk, path, offset_checkpoint_encode(offsets | moved))
+def _note_offsets(disk: OsDisk, plan: ImportPlan) -> None:
+    """Add what the sources know of deleted and of cleaned records to the target's checkpoints."""
+    starts = {each.topic_partition: each.log_start_offset for each in plan.partitions}
+    cleaned = {each.topic_partition: each.cleaned_offset for each in plan.partitions}
+    for name, offsets in (
+        (file_names.LOG_START_CHECKPOINT, starts),
+        (file_names.CLEANER_CHECKPOINT, cleaned),
+    ):
+        path = plan.target / name
+        news = {each: offset for each, offset in offsets.items() if offset}
+        if news:
+            known = read_offset_checkpoint(disk, path)
+            replace_file(disk, path, offset_checkpoint_encode(known | news))
 
 
 assert CLUSTER_METADATA.rpartition("-")[0] in NOT_OURS

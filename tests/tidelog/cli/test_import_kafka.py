@@ -67,6 +67,26 @@ def test_given_a_kafka_directory_when_imported_then_a_broker_serves_what_kafka_s
         assert broker.stop() == 0
 
 
+@pytest.mark.parametrize("checkpoint", [None, "0\n1\ncompacted-txn 0 179\n"])
+def test_given_a_compacted_topic_of_unknown_settings_when_imported_then_its_gaps_are_the_cleaners(
+    tmp_path: Path, checkpoint: str | None
+) -> None:
+    """Between its segments offsets are missing, which in a log that was never cleaned is damage."""
+    source, target = tmp_path / "kafka", tmp_path / "data"
+    shutil.copytree(DATA.parent / "kafka-transactions/compacted-txn-0", source / "compacted-txn-0")
+    if checkpoint is not None:
+        (source / "cleaner-offset-checkpoint").write_text(checkpoint)
+    served = json.loads((DATA.parent / "kafka-transactions/expected.json").read_text())
+    runs = served["compacted-txn-0"]["read_committed_offsets"]
+
+    done = call("import-kafka", str(source), "--into", str(target), "--json")
+
+    assert not json.loads(done.text)["topics"][0]["settings_known"]
+    with BrokerProcess(tmp_path) as broker, Client(broker.address) as client:
+        found = {message.offset for message in client.messages("compacted-txn", [0])}
+    assert found >= {offset for first, last in runs for offset in range(first, last + 1)}
+
+
 def test_given_a_part_of_it_when_imported_by_links_then_sealed_segments_are_shared(
     source: Path, tmp_path: Path
 ) -> None:
