@@ -17,18 +17,19 @@ from tidelog.spark.jobs.archive_source import ArchiveSource, BrokerSource, Direc
 
 KAFKA = Path(__file__).resolve().parents[1] / "data" / "kafka-transactions"
 SERVED = json.loads((KAFKA / "expected.json").read_text())
-TOPICS = ("idempotent", "txn")
+TOPICS = ("idempotent", "txn", "compacted-txn")
 PARTITIONS = [
     TopicPartition("idempotent", 0),
     TopicPartition("txn", 0),
     TopicPartition("txn", 1),
+    TopicPartition("compacted-txn", 0),
 ]
-COMMITTED = [
+COMMITTED = sorted(
     (*key, offset)
     for key in PARTITIONS
     for first, last in SERVED[str(key)]["read_committed_offsets"]
     for offset in range(first, last + 1)
-]
+)
 STABLE = {key: SERVED[str(key)]["last_stable"] for key in PARTITIONS}
 
 
