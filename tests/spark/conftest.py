@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,6 @@ from tidelog.spark import session
 
 TIMEOUT_SECONDS = 300  # the first test starts a Java and compiles the kernels
 HERE = Path(__file__).parent
-
-# Some twenty times a Java is started, which takes a third less without what pays in hours only.
-QUICK_START = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-)
-os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_START)
 
 
 def pytest_collection_modifyitems(items):

@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import StoredFormatError
-from protocol.stored.index_entries import decode_offset_index, decode_time_index
-from tidelog.segments.audit.fault import Faults
+from protocol.record_batch_builder import build_batch
+from protocol.stored.index_entries import (
+    TimeIndexEntry,
+    decode_offset_index,
+    decode_time_index,
+    encode_time_index,
+)
+from tests.support.audits import audited, batches
+from tidelog.segments.audit.fault import FaultKind, Faults
 from tidelog.segments.audit.index_audit import OffsetIndexAudit, TimeIndexAudit
 
 BASE = 1000
@@ -58,3 +65,33 @@ def test_given_any_bytes_when_read_then_the_entries_are_those_of_the_protocol(
     assert texts == said
     first, second = (getattr(found, name).tolist() for name in columns)
     assert list(zip(first, second, strict=True)) == [tuple(each) for each in expected]
+
+
+@pytest.mark.parametrize(("time", "is_sound"), [(300, True), (301, False), (299, True)])
+def test_given_a_time_of_a_record_within_a_batch_when_audited_then_it_is_the_batchs(
+    tmp_path, time, is_sound
+):
+    log = batches(tmp_path / "t-0")
+    rows = [(n, at, b"k", b"v") for n, at in enumerate([100, 300, 200])]
+    log.write_bytes(build_batch(rows) + build_batch([(3, 50, b"k", b"v")], base_offset=3))
+    index = encode_time_index([TimeIndexEntry(time, 1)], 0)
+    log.with_suffix(".timeindex").write_bytes(index)
+
+    found = audited(tmp_path)
+
+    assert [each.kind for each in found] == ([] if is_sound else [FaultKind.TIME_INDEX])
+
+
+@pytest.mark.parametrize(
+    ("suffix", "entry"), [(".timeindex", (0, -1)), (".timeindex", (-1, 0)), (".index", (-1, 0))]
+)
+def test_given_an_index_that_begins_below_zero_when_audited_then_it_is_told(
+    tmp_path, suffix, entry
+):
+    log = batches(tmp_path / "t-0", 0)
+    layout = ">qi" if suffix == ".timeindex" else ">ii"
+    log.with_suffix(suffix).write_bytes(struct.pack(layout, *entry))
+
+    (fault,) = audited(tmp_path)
+
+    assert fault.text.endswith("index entry 0 is negative")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,25 +22,16 @@ from protocol.stored.index_entries import (
     encode_time_index,
 )
 from protocol.stored.transaction_index import AbortedTransaction
+from tests.support.audits import audited, batches
 from tests.support.damaged_kafka_logs import DATA, laid_out
 from tests.support.spark_logs import write_checkpoint
-from tidelog.segments.audit.audit_plan import lost_logs, plan_audit
+from tidelog.segments.audit.audit_plan import plan_audit
 from tidelog.segments.audit.fault import FAULTS_MAX, Fault, FaultKind, Severity
 from tidelog.segments.audit.segment_audit import audit_segment
 from tidelog.segments.location import locate
 
 SEALED, ACTIVE = "00000000000000000027", "00000000000000000128"
 ONE = len(build_batch([(0, 0, b"k", b"value 0")]))
-
-
-def audited(directory: Path, *, is_deep: bool = False, gaps: bool = False) -> list[Fault]:
-    plan = plan_audit(locate(directory))
-    segments = [
-        audit_segment(plan.location, task, is_deep=is_deep, gaps_are_faults=gaps)
-        for task in plan.tasks
-    ]
-    of_segments = [fault for each in segments for fault in each.faults]
-    return [*plan.faults, *of_segments, *lost_logs(plan, segments)]
 
 
 def short(faults: Sequence[Fault]) -> list[tuple[str, str, str, int | None, str]]:
@@ -168,20 +158,6 @@ def test_given_any_wound_in_a_log_when_audited_then_errors_are_where_verify_find
         assert (errors[0].position, errors[0].file) == (expected[0].position, str(log))
     elif cut and position < 2845:  # between two batches: nothing is damaged, offsets are missing
         assert len(gaps) == 1
-
-
-def batches(directory: Path, *offsets: int, codec: Codec = Codec.NONE) -> Path:
-    directory.mkdir(parents=True)
-    log = directory / f"{0:020}.log"
-    log.write_bytes(
-        b"".join(
-            build_batch([(each, 0, b"k", b"value %d" % each)], base_offset=each, codec=codec)
-            for each in offsets
-        )
-    )
-    for suffix in (".index", ".timeindex"):
-        log.with_suffix(suffix).write_bytes(b"")
-    return log
 
 
 @pytest.mark.parametrize(
@@ -344,71 +320,3 @@ def test_given_a_transaction_index_when_audited_then_its_entries_need_abort_mark
     assert [(each.kind.value, each.position, each.offsets) for each in found] == (
         [("txnindex", 0, "0-1")] if is_commit else []
     )
-
-
-def test_given_durable_offsets_without_a_log_when_audited_then_they_are_missing(tmp_path):
-    batches(tmp_path / "t-0", 0).unlink()
-    write_checkpoint(tmp_path, "recovery-point-offset-checkpoint", {("t", 0): 9})
-
-    faults = audited(tmp_path)
-
-    assert [(each.severity, each.kind, each.offsets) for each in faults][:1] == [
-        (Severity.ERROR, FaultKind.MISSING, "0-8")
-    ]
-
-
-def test_given_a_data_directory_named_like_a_partition_when_audited_then_its_logs_are(tmp_path):
-    batches(tmp_path / "disk-1" / "t-0", 0, 1, 1)
-    write_checkpoint(tmp_path / "disk-1", "recovery-point-offset-checkpoint", {("t", 0): 9})
-
-    found = audited(tmp_path / "disk-1")
-
-    assert [(each.kind, each.offsets) for each in found] == [
-        (FaultKind.OVERLAP, "1"), (FaultKind.MISSING, "2-8"),
-    ]  # fmt: skip
-
-
-def test_given_partitions_whose_directories_are_gone_when_audited_then_those_not_deleted_are_named(
-    tmp_path,
-):
-    batches(tmp_path / "t-0", 0)
-    (tmp_path / f"u-0.{'0' * 32}-delete").mkdir()
-    points = {("t", 0): 1, ("t", 1): 9, ("t", 2): 0, ("u", 0): 5, ("v", 0): 3}
-    write_checkpoint(tmp_path, "recovery-point-offset-checkpoint", points)
-
-    assert [fault.text for fault in audited(tmp_path)] == [
-        "there is no t-1; offsets up to 8 of it were durable",
-        "there is no v-0; offsets up to 2 of it were durable",
-    ]
-    assert len(plan_audit(locate(tmp_path), ["t"]).faults) == 1
-    assert {fault.severity for fault in audited(tmp_path)} == {Severity.WARNING}
-
-
-@pytest.mark.parametrize(("time", "is_sound"), [(300, True), (301, False), (299, True)])
-def test_given_a_time_of_a_record_within_a_batch_when_audited_then_it_is_the_batchs(
-    tmp_path, time, is_sound
-):
-    log = batches(tmp_path / "t-0")
-    rows = [(n, at, b"k", b"v") for n, at in enumerate([100, 300, 200])]
-    log.write_bytes(build_batch(rows) + build_batch([(3, 50, b"k", b"v")], base_offset=3))
-    index = encode_time_index([TimeIndexEntry(time, 1)], 0)
-    log.with_suffix(".timeindex").write_bytes(index)
-
-    found = audited(tmp_path)
-
-    assert [each.kind for each in found] == ([] if is_sound else [FaultKind.TIME_INDEX])
-
-
-@pytest.mark.parametrize(
-    ("suffix", "entry"), [(".timeindex", (0, -1)), (".timeindex", (-1, 0)), (".index", (-1, 0))]
-)
-def test_given_an_index_that_begins_below_zero_when_audited_then_it_is_told(
-    tmp_path, suffix, entry
-):
-    log = batches(tmp_path / "t-0", 0)
-    layout = ">qi" if suffix == ".timeindex" else ">ii"
-    log.with_suffix(suffix).write_bytes(struct.pack(layout, *entry))
-
-    (fault,) = audited(tmp_path)
-
-    assert fault.text.endswith("index entry 0 is negative")
