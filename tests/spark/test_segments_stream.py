@@ -23,6 +23,8 @@ from tidelog.spark.segments_source import SegmentsStream
 
 RECORDS = some_records(200)
 
+pytestmark = pytest.mark.usefixtures("spark")  # what parses a schema is in its Java
+
 
 class Stream:
     """A query that copies a directory's records to Parquet; runs to the end of what is there."""

@@ -18,10 +18,13 @@ from typing import Any, Final, NamedTuple
 
 from pyarrow.fs import FileSelector, FileType, LocalFileSystem, SubTreeFileSystem
 
-from tidelog.lake.errors import UnsafeStoreError
+from tidelog.lake.errors import LakeError, UnsafeStoreError
 from tidelog.segments.location import Location, locate
 
-__all__ = ["ArrowStore", "LocalStore", "Store", "StoredFile", "locate_lake", "open_store"]
+__all__ = [
+    "ArrowStore", "LocalStore", "Store", "StoredFile", "check_writable", "locate_lake",
+    "open_store",
+]  # fmt: skip
 
 CREATE_ONLY_PROTOCOLS: Final = frozenset({"gcs", "gs", "memory", "s3", "s3a"})
 """Of fsspec: those whose `pipe_file(mode="create")` is one conditional request."""
@@ -313,6 +316,23 @@ def locate_lake(path: str | Path, filesystem: Any = None) -> Location:
 
             filesystem, text = url_to_fs(text)
     return locate(text, filesystem)
+
+
+def check_writable(location: Location) -> None:
+    """Make the directory of a lake that is one of this machine's.
+
+    Raises:
+        LakeError: it cannot be made, or nothing can be written there.
+    """
+    store = open_store(location)
+    if not isinstance(store, LocalStore):
+        return  # what may be done in an object store shows when it is done
+    try:
+        _make_directory(store.root)
+    except OSError as error:
+        raise LakeError(f"cannot make the lake {store.root}: {error.strerror}") from error
+    if not os.access(store.root, os.W_OK | os.X_OK):
+        raise LakeError(f"cannot write to the lake {store.root}")
 
 
 def open_store(location: Location, *, is_single_writer: bool = False) -> Store:

@@ -380,17 +380,3 @@ def test_given_another_archive_that_is_ahead_when_bounds_were_read_before_then_i
 def test_given_a_topic_that_is_not_there_when_archived_then_it_is_said(job, options):
     with pytest.raises(OptionError, match="has no topic nothing; it has __consumer_offsets, other"):
         run(msgspec.structs.replace(options, topics=("nothing",)), job)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({}, "name a data directory or a broker"),
-        ({"path": "a", "broker": "b"}, "not from both"),
-        ({"path": "a", "on_corrupt": "tag"}, "fail or skip"),
-        ({"path": "a", "task_bytes": 0}, "task_bytes is 0"),
-    ],
-)
-def test_given_options_that_cannot_be_when_made_then_one_sentence(wrong, message):
-    with pytest.raises(OptionError, match=message):
-        ArchiveOptions(lake="lake", **wrong)

@@ -22,7 +22,7 @@ from tidelog.lake.leftovers import remove_leftovers
 from tidelog.lake.log import TopicLog
 from tidelog.lake.parquet_files import ParquetOptions
 from tidelog.lake.reader import lake_topics, open_topic
-from tidelog.lake.store import locate_lake
+from tidelog.lake.store import check_writable, locate_lake
 from tidelog.segments.errors import DataLossError
 from tidelog.spark.broker_link import checked_address
 from tidelog.spark.jobs.archive_options import ArchiveOptions
@@ -87,6 +87,8 @@ class _Archive:
         self.source = _source(options)
         self._options, self._job, self._is_stopped = options, job, is_stopped
         self._location = locate_lake(options.lake)
+        if self.source is not None and not job.is_dry_run:
+            check_writable(self._location)
         self._writer = f"{job.name}-{uuid.uuid4().hex}"
         self._commits = 0
         self._logs: dict[str, TopicLog] = {}

@@ -24,7 +24,8 @@ from tidelog.spark.jobs.job import JobError
 
 __all__ = ["NOTES_TOPIC", "Round", "TransferNotes", "make_topic"]
 
-NOTES_TOPIC: Final = "tidelog-transfers"
+NOTES_TOPIC: Final = "__tidelog_transfers"
+"""What reads all topics leaves it out, for its name."""
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
