@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import select
 import signal
 import socket
@@ -20,6 +21,9 @@ import pytest
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
+PORT_MIN = 10_000
+PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+"""Of the ports that connections of all kinds are given."""
 
 
 class BrokerProcess:
@@ -38,7 +42,7 @@ class BrokerProcess:
         self.address = self.kafka_address = self.http_address = ""
         self.process: subprocess.Popen[bytes] | None = None
         self._settings = settings
-        self._port = self._kafka_port = 0
+        self._port, self._kafka_port = _lasting_port(), _lasting_port()
         self._notified: socket.socket | None = None
 
     def start(self) -> BrokerProcess:
@@ -124,6 +128,16 @@ class BrokerProcess:
                     raise AssertionError(f"the broker is not ready: {self.errors.read_text()}")
         finally:
             os.close(ended)
+
+
+def _lasting_port() -> int:
+    """Return a free port that no connection is given while a killed broker is not there."""
+    end = int(PORT_RANGE.read_text().split()[0]) if PORT_RANGE.exists() else 0
+    for port in random.sample(range(PORT_MIN, end), 20) if end > 2 * PORT_MIN else ():
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
+    return 0
 
 
 @pytest.fixture(scope="session")
