@@ -14,9 +14,11 @@ from tidelog.cli.spark_jobs import run_job
 from tidelog.cli.spark_options import (
     CommonOptions,
     ConfOption,
+    DirectoryArgument,
     DryRunOption,
     MasterOption,
     MetricsFileOption,
+    TopicsOption,
     checked_interval,
 )
 from tidelog.cli.stop_signals import StoppedError, StopSignals
@@ -43,15 +45,6 @@ def _checked_on_corrupt(text: str) -> str:
     return text
 
 
-SourceArgument: TypeAlias = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="DIR",
-        help="A data directory, or its URL in an object store; the broker may be running.",
-        show_default=False,
-    ),
-]
-
 LakeOption: TypeAlias = Annotated[
     str, typer.Option("--to", metavar="LAKE", help="The lake's directory or URL; made if needed.")
 ]
@@ -59,11 +52,6 @@ LakeOption: TypeAlias = Annotated[
 SourceBrokerOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--broker", metavar="HOST:PORT", help="Instead of DIR: a running broker."),
-]
-
-TopicOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be given again."),
 ]
 
 IntervalOption: TypeAlias = Annotated[
@@ -136,11 +124,11 @@ SingleWriterOption: TypeAlias = Annotated[
 
 
 def archive(
-    path: SourceArgument = None,
+    path: DirectoryArgument = None,
     *,
     to: LakeOption,
     broker: SourceBrokerOption = None,
-    topic: TopicOption = None,
+    topic: TopicsOption = None,
     interval: IntervalOption = None,
     compact: CompactOption = False,
     table: TableOption = None,

@@ -15,6 +15,7 @@ from tidelog.cli.spark_options import (
     DryRunOption,
     MasterOption,
     MetricsFileOption,
+    TopicsOption,
 )
 
 DirectoriesArgument: TypeAlias = Annotated[
@@ -25,11 +26,6 @@ DirectoriesArgument: TypeAlias = Annotated[
         "their URLs in an object store.",
         show_default=False,
     ),
-]
-
-TopicOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TOPIC", help="Only this topic; may be given again."),
 ]
 
 DeepOption: TypeAlias = Annotated[
@@ -49,7 +45,7 @@ NotesOption: TypeAlias = Annotated[
 def audit(
     directories: DirectoriesArgument,
     *,
-    topic: TopicOption = None,
+    topic: TopicsOption = None,
     deep: DeepOption = False,
     no_gaps: NoGapsOption = False,
     notes: NotesOption = False,

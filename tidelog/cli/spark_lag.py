@@ -11,22 +11,15 @@ from tidelog.cli.spark_jobs import run_job
 from tidelog.cli.spark_options import (
     CommonOptions,
     ConfOption,
+    DirectoryArgument,
     DryRunOption,
     MasterOption,
     MetricsFileOption,
+    TopicsOption,
     checked_interval,
     checked_time,
 )
 from tidelog.cli.times import interval_ms, parse_time, time_ms
-
-PathArgument: TypeAlias = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="DIR",
-        help="A data directory, or its URL in an object store; the broker may be running.",
-        show_default=False,
-    ),
-]
 
 LiveOption: TypeAlias = Annotated[
     str | None,
@@ -39,10 +32,6 @@ LiveOption: TypeAlias = Annotated[
 
 GroupsOption: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="GROUP", help="Only this group; may be given again.")
-]
-
-TopicsOption: TypeAlias = Annotated[
-    list[str] | None, typer.Option(metavar="TOPIC", help="Only this topic; may be given again.")
 ]
 
 EveryOption: TypeAlias = Annotated[
@@ -76,7 +65,7 @@ MaxLagOption: TypeAlias = Annotated[
 
 
 def lag(
-    path: PathArgument = None,
+    path: DirectoryArgument = None,
     *,
     broker: LiveOption = None,
     group: GroupsOption = None,

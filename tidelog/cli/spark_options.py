@@ -1,4 +1,4 @@
-"""Options that all jobs of `tidelog spark` have."""
+"""Options that all jobs of `tidelog spark` have, or several."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from tidelog.cli.times import interval_ms, parse_time
 __all__ = [
     "CommonOptions",
     "ConfOption",
+    "DirectoryArgument",
     "DryRunOption",
     "MasterOption",
     "MetricsFileOption",
+    "TopicsOption",
     "checked_interval",
     "checked_time",
 ]
@@ -57,6 +59,20 @@ def _checked_metrics_file(file: Path | None) -> Path | None:
         raise typer.BadParameter(f"--metrics-file {file}: there is no directory {file.parent}")
     return file
 
+
+DirectoryArgument: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DIR",
+        help="A data directory, or its URL in an object store; the broker may be running.",
+        show_default=False,
+    ),
+]
+
+TopicsOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be given again."),
+]
 
 MasterOption: TypeAlias = Annotated[
     str | None,

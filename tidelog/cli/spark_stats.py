@@ -14,6 +14,7 @@ from tidelog.cli.spark_options import (
     DryRunOption,
     MasterOption,
     MetricsFileOption,
+    TopicsOption,
     checked_interval,
     checked_time,
 )
@@ -27,11 +28,6 @@ PathArgument: TypeAlias = Annotated[
         "an object store; the broker may be running.",
         show_default=False,
     ),
-]
-
-TopicOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TOPIC", help="Only this topic; may be given again."),
 ]
 
 SinceOption: TypeAlias = Annotated[
@@ -82,7 +78,7 @@ HtmlOption: TypeAlias = Annotated[
 def stats(
     path: PathArgument,
     *,
-    topic: TopicOption = None,
+    topic: TopicsOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     every: EveryOption = "1m",
