@@ -44,7 +44,7 @@ SETTLING_S = 0.3
 def run(table: Table, scale: float) -> None:
     print("cleaner:", flush=True)
     for count, codec, bar in (
-        (1, Codec.NONE, None),
+        (1, Codec.NONE, 60),
         (16, Codec.NONE, 60),
         (100, Codec.NONE, 60),
         (100, Codec.LZ4, None),
