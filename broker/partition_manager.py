@@ -24,7 +24,7 @@ from broker.housekeeper import Housekeeper
 from broker.metrics import Metrics, PartitionSample
 from broker.partition import CommitDeadlines, Partition
 from broker.partition_report import partition_samples, problems
-from broker.partition_table import PartitionTable, check_is_for_clients, is_internal
+from broker.partition_table import PartitionTable, check_is_for_clients
 from broker.topic_checks import check_new_topic, check_room
 from broker.topic_growth import TopicGrowth
 from broker.topic_locks import TopicLocks
@@ -40,6 +40,7 @@ from protocol.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
+from protocol.internal_topics import is_internal
 from protocol.stored.file_names import is_topic_name
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.error_codes import ErrorCode
 from protocol.errors import InvalidTopicError, StorageError, UnknownTopicOrPartitionError
+from protocol.internal_topics import is_internal
 from protocol.stored.file_names import check_topic_name, is_topic_name
 
 if TYPE_CHECKING:
@@ -18,19 +19,7 @@ if TYPE_CHECKING:
 
     from broker.partition import Partition
 
-INTERNAL_TOPICS: Final = frozenset(
-    (b"__consumer_offsets", b"__transaction_state", b"__share_group_state", b"__cluster_metadata")
-)
-"""What Kafka keeps for itself: three coordinators' topics, and the log of its controller, whose
-directory is never taken for a topic's. Other names that begin so are those of users: Debezium's,
-Connect's and Streams' topics may have them."""
 INVENTED_IDS_FROM: Final = 2**62
-
-
-def is_internal(topic: str | bytes) -> bool:
-    """Whether only the broker itself may write to, make or delete the topic."""
-    name = topic.encode("utf-8", "replace") if isinstance(topic, str) else topic
-    return name in INTERNAL_TOPICS
 
 
 def check_is_for_clients(topic: str) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from broker.partition_table import check_is_for_clients, is_internal
+from broker.partition_table import check_is_for_clients
 from broker.topic_settings import checked_settings, log_config
 from protocol.errors import InvalidPartitionsError, InvalidTopicError, TopicAlreadyExistsError
+from protocol.internal_topics import is_internal
 
 if TYPE_CHECKING:
     from broker.config import LimitsConfig

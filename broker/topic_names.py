@@ -8,7 +8,7 @@ version, stays and works.
 
 from __future__ import annotations
 
-from broker.partition_table import INTERNAL_TOPICS, is_internal
+from protocol.internal_topics import INTERNAL_TOPICS, is_internal
 
 
 def unified(name: str) -> str:

@@ -8,9 +8,9 @@ from broker.kafka_api.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPE
 from broker.kafka_api.call import Call
 from broker.kafka_api.metadata import NO_LEADER
 from broker.network.answers import PendingResponse
-from broker.partition_table import is_internal
 from broker.steps import Steps
 from protocol.error_codes import ErrorCode
+from protocol.internal_topics import is_internal
 from protocol.kafka.cluster import (
     Cursor,
     DescribeClusterBroker,

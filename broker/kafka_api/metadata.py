@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.kafka_api.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from broker.kafka_api.call import Call
 from broker.network.answers import PendingResponse
-from broker.partition_table import is_internal
 from broker.steps import Steps
 from protocol.error_codes import ErrorCode
 from protocol.errors import TidelogError
+from protocol.internal_topics import is_internal
 from protocol.kafka.codec import encode_part
 from protocol.kafka.message import NO_UUID, Struct
 from protocol.kafka.metadata import (

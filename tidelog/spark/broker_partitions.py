@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from protocol.errors import BrokerError, ErrorCode
 from protocol.identifiers import TopicPartition
@@ -12,11 +11,9 @@ from tidelog.client.retrying import is_unknown_topic
 from tidelog.spark.broker_link import BrokerLink
 from tidelog.spark.offset_ranges import Bounds
 from tidelog.spark.options import SourceOptions
+from tidelog.spark.own_topics import is_for_users
 
 __all__ = ["BrokerPartitions"]
-
-INTERNAL_PREFIX: Final = "__"
-"""Of the topics that a broker keeps for itself: they are read by name only."""
 
 
 class BrokerPartitions:
@@ -36,7 +33,7 @@ class BrokerPartitions:
         return [
             TopicPartition(topic.name, each.partition)
             for topic in topics
-            if topic.name in self._named or not topic.name.startswith(INTERNAL_PREFIX)
+            if topic.name in self._named or is_for_users(topic.name)
             for each in topic.partitions
         ]
 

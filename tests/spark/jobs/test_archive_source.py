@@ -10,6 +10,7 @@ from protocol.identifiers import TopicPartition
 from tests.support.spark_logs import some_records, write_partition
 from tidelog.segments.read_options import ReadOptions
 from tidelog.spark.jobs.archive_source import DirectorySource
+from tidelog.spark.own_topics import NOTES_TOPIC
 
 KEY = TopicPartition("web", 0)
 
@@ -51,3 +52,17 @@ def test_given_nothing_but_emptied_segments_when_cut_then_one_piece_of_no_record
 
     assert (piece.start, piece.end) == (0, 100)
     assert list(source.batches(piece, ReadOptions())) == []
+
+
+def test_given_no_wish_when_asked_for_topics_then_all_but_those_that_a_broker_keeps_for_itself(
+    tmp_path,
+):
+    for topic in ("web", "__heartbeats", "__consumer_offsets", NOTES_TOPIC):
+        write_partition(tmp_path, topic, 0, some_records(5))
+
+    found = [
+        {partition.topic for partition in DirectorySource(str(tmp_path), topics).bounds()}
+        for topics in (None, [NOTES_TOPIC])
+    ]
+
+    assert found == [{"web", "__heartbeats"}, {NOTES_TOPIC}]

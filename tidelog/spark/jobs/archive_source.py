@@ -25,14 +25,13 @@ from tidelog.segments.read_options import Isolation, ReadOptions
 from tidelog.segments.reader import read_split
 from tidelog.spark.broker_link import BrokerLink
 from tidelog.spark.offset_ranges import Bounds, OffsetRange
+from tidelog.spark.own_topics import is_for_users
 from tidelog.spark.range_reader import RangeReader
 
 __all__ = ["ArchiveSource", "BrokerSource", "DirectorySource", "Piece"]
 
 LOOKUPS_AT_ONCE: Final = 8
 """Of partitions: each is headers of a log's end, which are waited for."""
-INTERNAL_PREFIX: Final = "__"
-"""Of topics that are archived only if they are named, such as `__consumer_offsets`."""
 
 
 class Piece(NamedTuple):
@@ -184,4 +183,4 @@ def _lose(what: str) -> NoReturn:
 
 
 def _is_wanted(topic: str, topics: Sequence[str] | None) -> bool:
-    return not topic.startswith(INTERNAL_PREFIX) if topics is None else topic in topics
+    return is_for_users(topic) if topics is None else topic in topics

@@ -21,11 +21,10 @@ from protocol.record import Record
 from protocol.record_batch_builder import build_batch
 from tidelog.client import Client, UnexpectedOffsetError
 from tidelog.spark.jobs.job import JobError
+from tidelog.spark.own_topics import NOTES_TOPIC
 
-__all__ = ["NOTES_TOPIC", "Round", "TransferNotes", "make_topic"]
+__all__ = ["Round", "TransferNotes", "make_topic"]
 
-NOTES_TOPIC: Final = "__tidelog_transfers"
-"""What reads all topics leaves it out, for its name."""
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
