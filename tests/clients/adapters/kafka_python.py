@@ -136,8 +136,7 @@ class KafkaPythonClient(Client):
 
     def read_and_commit(self, topic: str, group: str, count: int) -> list[tuple[int, Record]]:
         with self._consumer(group) as consumer:
-            consumer.subscribe([topic])
-            found = _take(consumer, count, WAIT_S)
+            found = _take(_Member(consumer, topic), count, WAIT_S)
             consumer.commit()
             return found
 
@@ -158,19 +157,11 @@ class KafkaPythonClient(Client):
                 assigned([each.partition for each in partitions])
 
         with self._consumer(group) as consumer:
-            listener = Listener()
-            consumer.subscribe([topic], listener=listener)
-            idle_since_s = monotonic()
+            member = _Member(consumer, topic, Listener())
             while not is_over():
-                for records in consumer.poll(POLL_MS).values():
+                for records in member.poll(POLL_MS).values():
                     for record in records:
                         received(record.partition, record.offset)
-                if consumer.assignment():
-                    idle_since_s = monotonic()
-                elif monotonic() - idle_since_s > STUCK_S:  # it has forgotten that it joined
-                    consumer.unsubscribe()
-                    consumer.subscribe([topic], listener=listener)
-                    idle_since_s = monotonic()
 
     def groups(self) -> set[str]:
         with self._admin() as admin:
@@ -233,18 +224,51 @@ class KafkaPythonClient(Client):
         return pytest.raises(for_code(int(error)))
 
 
+class _Member:
+    """A consumer in a group, which joins anew where it has forgotten that it joined."""
+
+    def __init__(
+        self,
+        consumer: kafka.KafkaConsumer,
+        topic: str,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        self._consumer, self._topic, self._listener = consumer, topic, listener
+        self._join()
+
+    def poll(
+        self, timeout_ms: int, max_records: int | None = None
+    ) -> dict[Partition, list[kafka.ConsumerRecord]]:
+        found: dict[Partition, list[kafka.ConsumerRecord]] = self._consumer.poll(
+            timeout_ms, max_records=max_records
+        )
+        if self._consumer.assignment():
+            self._idle_since_s = monotonic()
+        elif monotonic() - self._idle_since_s > STUCK_S:
+            self._consumer.unsubscribe()
+            self._join()
+        return found
+
+    def _join(self) -> None:
+        self._consumer.subscribe([self._topic], listener=self._listener)
+        self._idle_since_s = monotonic()
+
+
 def _records(
-    consumer: kafka.KafkaConsumer, count: int, wait_s: float
+    consumer: kafka.KafkaConsumer | _Member, count: int, wait_s: float
 ) -> list[kafka.ConsumerRecord]:
     found: list[kafka.ConsumerRecord] = []
     deadline_s = monotonic() + wait_s
+    poll_ms = min(POLL_MS, int(wait_s * 1_000))
     while len(found) < count and monotonic() < deadline_s:
-        for records in consumer.poll(200, max_records=count - len(found)).values():
+        for records in consumer.poll(poll_ms, max_records=count - len(found)).values():
             found += records
     return found
 
 
-def _take(consumer: kafka.KafkaConsumer, count: int, wait_s: float) -> list[tuple[int, Record]]:
+def _take(
+    consumer: kafka.KafkaConsumer | _Member, count: int, wait_s: float
+) -> list[tuple[int, Record]]:
     return [
         (each.offset, Record(each.value, each.key, tuple(each.headers), each.timestamp))
         for each in _records(consumer, count, wait_s)
