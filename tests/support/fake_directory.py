@@ -20,6 +20,8 @@ class Directory:
     def __init__(self) -> None:
         self.entries: dict[str, Node] = {}
         self.durable: dict[str, Node] = {}
+        self.pending: dict[int, EntryChange] = {}
+        """Those changes of the tree's that are changes of this directory."""
 
 
 class Entry(NamedTuple):
@@ -44,9 +46,11 @@ class EntryChange(NamedTuple):
     def keys(self) -> set[tuple[int, str]]:
         return {entry.key for entry in (self.removed, self.added) if entry is not None}
 
-    def involves(self, directory: Directory) -> bool:
-        entries = (self.removed, self.added)
-        return any(entry is not None and entry.directory is directory for entry in entries)
+    @property
+    def directories(self) -> list[Directory]:
+        """The directories that it changes: two if something moves from one to the other."""
+        of = [entry.directory for entry in (self.removed, self.added) if entry is not None]
+        return of[:1] if len(of) == 2 and of[0] is of[1] else of
 
 
 class Tree:
@@ -54,7 +58,9 @@ class Tree:
 
     def __init__(self) -> None:
         self.root = Directory()
-        self.pending: list[EntryChange] = []
+        self.pending: dict[int, EntryChange] = {}
+        """By number, oldest first."""
+        self._changes = 0
 
     def find(self, path: Path) -> Node | None:
         node: Node = self.root
@@ -93,21 +99,27 @@ class Tree:
 
     def sync(self, directory: Directory) -> None:
         """Make a directory's changes durable, with the earlier ones that they build on."""
-        synced: list[EntryChange] = []
-        names: set[tuple[int, str]] = set()
-        for change in reversed(self.pending):
-            if change.involves(directory) or change.keys & names:
-                synced.insert(0, change)
-                names |= change.keys
-        done = {id(change) for change in synced}
-        self.pending = [change for change in self.pending if id(change) not in done]
-        for change in synced:
+        moves = any(len(change.directories) == 2 for change in directory.pending.values())
+        for number in self._needed_by(directory) if moves else list(directory.pending):
+            change = self.pending.pop(number)
+            for changed in change.directories:
+                del changed.pending[number]
             _apply_durably(change)
+
+    def _needed_by(self, directory: Directory) -> list[int]:
+        """Return the changes of a directory, and all that these build on in other directories."""
+        needed: list[int] = []
+        names: set[tuple[int, str]] = set()
+        for number, change in reversed(self.pending.items()):
+            if number in directory.pending or change.keys & names:
+                needed.append(number)
+                names |= change.keys
+        return needed[::-1]
 
     def cut_power(self, random: Random | None) -> None:
         """Lose some changes, all without `random`; after a lost one no later of that name stays."""
         lost_names: set[tuple[int, str]] = set()
-        for change in self.pending:
+        for change in self.pending.values():
             if random is None or change.keys & lost_names or random.random() < 0.5:
                 lost_names |= change.keys
             else:
@@ -116,6 +128,7 @@ class Tree:
         for node in list(self.nodes(durable=True)):
             if isinstance(node, Directory):
                 node.entries = dict(node.durable)
+                node.pending.clear()
 
     def nodes(self, *, durable: bool = False) -> Iterator[Node]:
         """Yield everything below the root, and the root."""
@@ -134,7 +147,10 @@ class Tree:
             del change.removed.directory.entries[change.removed.name]
         if change.added is not None and change.node is not None:
             change.added.directory.entries[change.added.name] = change.node
-        self.pending.append(change)
+        self._changes += 1
+        for directory in change.directories:
+            directory.pending[self._changes] = change
+        self.pending[self._changes] = change
 
 
 def os_error(number: int, path: Path | None = None) -> OSError:
