@@ -15,7 +15,7 @@ from tidelog.spark.package import write_package
 
 TIMEOUT_S = 280
 DRIVER = """
-import json, sys
+import json, os, sys
 from tidelog.cli.app import execute
 from tidelog.spark import session
 
@@ -25,6 +25,7 @@ spark = session("cluster", "local-cluster[2,1,1024]", {
     "spark.pyspark.python": python,
     "spark.executor.memory": "512m",
     "spark.driver.memory": "512m",
+    "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
 })
 codes = [
     execute(["spark", "archive", data, "--to", lake, "--json"]),

@@ -90,7 +90,7 @@ class SealedSegments:
             "now_ms": self.clock.now_ms(),
             "delete_retention_ms": 1000,
             "segment_bytes": 1 << 20,
-            "segment_index_bytes": 1 << 16,
+            "segment_index_bytes": 1 << 13,
             "index_interval_bytes": 100,
             "last_records": {},
             "dedupe_buffer_bytes": 1 << 16,

@@ -64,7 +64,9 @@ class Tree:
 
     def find(self, path: Path) -> Node | None:
         node: Node = self.root
-        for name in _parts(path):
+        for name in str(path).split("/"):
+            if not name or name == ".":
+                continue
             if not isinstance(node, Directory) or name not in node.entries:
                 return None
             node = node.entries[name]
@@ -165,7 +167,3 @@ def _apply_durably(change: EntryChange) -> None:
         change.removed.directory.durable.pop(change.removed.name, None)
     if change.added is not None and change.node is not None:
         change.added.directory.durable[change.added.name] = change.node
-
-
-def _parts(path: Path) -> tuple[str, ...]:
-    return path.parts[1:] if path.is_absolute() else path.parts
