@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
+# Processes that run tests: one for each core, but each may start a Java that takes a gigabyte.
+TESTERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo serve test test-core crash spark-crash lint bench clean
@@ -34,14 +36,14 @@ serve: $(COMPILED) ## run the daemon with its defaults; data in ./tidelog-data
 	$(BIN)/tidelog serve
 
 test: $(COMPILED) ## run all tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 
 test-core: $(COMPILED) ## run all tests but those with Spark: no Java is started
-	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/spark
+	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal --ignore tests/spark
 
 CRASH_SCALE ?= 10
 crash: $(COMPILED) ## the crash tests of `make test` at length: 300 rounds of kill -9, ten times the seeds
-	TIDELOG_CRASH_SCALE=$(CRASH_SCALE) $(BIN)/python -m pytest tests/crash -n 2 --dist worksteal -o timeout=7200
+	TIDELOG_CRASH_SCALE=$(CRASH_SCALE) $(BIN)/python -m pytest tests/crash -n $(TESTERS) --dist worksteal -o timeout=7200
 
 SPARK_CRASH_SEEDS ?= 20
 spark-crash: $(COMPILED) ## drivers of Spark jobs killed with -9 at 20 seeded moments

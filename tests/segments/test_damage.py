@@ -121,6 +121,29 @@ def test_given_a_flipped_bit_when_read_then_it_is_told_and_all_else_is_read(
     assert [row["offset"] for row in tagged if row["corrupt"] is None] == sorted(found)
 
 
+@pytest.mark.parametrize("number", range(1, BATCHES - 1))
+def test_given_a_batch_with_the_offset_of_another_when_read_then_it_is_told_wherever_a_split_begins(
+    tmp_path, number
+):
+    batches = log_of()
+    taken = list(range(0, END, COUNT))
+    for offset in {taken[number - 1], taken[number - 1] + 1, taken[number + 1], END + 1_000}:
+        wrong = [*batches]
+        wrong[number] = offset.to_bytes(8, "big") + batches[number][8:]
+        directory = tmp_path / f"{offset}" / "logs-0"
+        path = write_partition(directory, [batches]) / f"{0:020}.log"
+        path.write_bytes(b"".join(wrong))
+        for split_bytes in (100, 400, 1 << 20):
+            with pytest.raises(DamagedError) as told:
+                read_rows(directory, split_bytes=split_bytes)
+            rows = read_rows(directory, split_bytes=split_bytes, on_corrupt="skip")
+
+            assert told.value.first_offset == taken[number]
+            hidden = range(taken[number], taken[number] + COUNT)
+            assert [row["offset"] for row in rows] == [n for n in range(END) if n not in hidden]
+            assert all(row["key"] == b"k%d" % row["offset"] for row in rows)
+
+
 @pytest.mark.parametrize("case", sorted(CASES.keys() - {"segment-missing", "deleted-leftover"}))
 def test_given_kafkas_wounded_log_when_skipped_then_no_wrong_record_and_few_are_lost(
     tmp_path, case

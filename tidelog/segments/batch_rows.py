@@ -83,7 +83,7 @@ def batch_rows(
         split = confirmed(file, split)
         window = FileWindow(file, split.start_position, split.end_position, chunk_bytes)
         sections = scan(
-            window, end_position=split.end_position, first_offset=split.base_offset,
+            window, end_position=split.end_position, first_offset=split.first_offset,
             end_offset=split.end_offset, limit_offset=split.limit_offset, check_crc=check_crc,
         )  # fmt: skip
         for part in _gathered(sections):

@@ -74,12 +74,14 @@ def decode_batches(
         DamagedError: with `on_corrupt="fail"`: bytes that are no batch; a cut last one, too.
     """
     next_offset = start_offset
+    # The batch that has the offset asked for may begin before it; else there is a gap before it.
+    first_offset = min(start_offset, int.from_bytes(memoryview(data)[:8], "big"))
 
     def watched() -> Iterator[Section]:
         nonlocal next_offset
         window = MemoryWindow(data)
         for section in scan(
-            window, end_position=len(window.data), first_offset=0, end_offset=end_offset,
+            window, end_position=len(window.data), first_offset=first_offset, end_offset=end_offset,
             check_crc=options.check_crc,
         ):  # fmt: skip
             yield section

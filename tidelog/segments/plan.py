@@ -40,6 +40,8 @@ class Split(NamedTuple):
     """A batch that begins before it is read whole."""
     base_offset: int
     """Of the segment file."""
+    first_offset: int
+    """Of the batch at the start: none in the split has a smaller one."""
     start_offset: int
     end_offset: int
     """Records below the start, and at or above the end, are left out."""
@@ -82,7 +84,7 @@ def _log_end(location: Location, segment: SegmentFile) -> tuple[int, bool]:
         hints = offset_hints(location, segment.path)
         start = boundary_before(file, segment, hints, INT64_MAX, size, INT64_MAX)
         window = FileWindow(file, start.position, size, WALK_BYTES)
-        for section in scan(window, end_position=size, first_offset=end, check_crc=False):
+        for section in scan(window, end_position=size, first_offset=start.offset, check_crc=False):
             is_torn = isinstance(section, Wound)
             if isinstance(section, SoundBatches):
                 end = int(section.table["last_offset"][-1]) + 1
@@ -122,7 +124,7 @@ def plan(
             splits.append(
                 Split(
                     files.topic, files.partition, segment.path, begin.position, end.position,
-                    segment.base_offset, first, last,
+                    segment.base_offset, begin.offset, first, last,
                     limit if end.offset == INT64_MAX else end.offset, segment.size_bytes,
                 )
             )  # fmt: skip
@@ -167,11 +169,13 @@ def confirmed(file: Any, split: Split) -> Split:
     limit = split.limit_offset
     if (
         size >= split.file_bytes
-        and (not start or _begins(file, start, split.base_offset, split.start_offset))
+        and (not start or _begins(file, start, split.first_offset, split.start_offset))
         and (limit is None or end >= size or _begins(file, end, limit, limit))
     ):
         return split
-    return split._replace(start_position=0, end_position=size, limit_offset=None)
+    return split._replace(
+        start_position=0, end_position=size, first_offset=split.base_offset, limit_offset=None
+    )
 
 
 def _begins(file: Any, position: int, offset_min: int, offset_max: int) -> bool:

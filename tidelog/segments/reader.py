@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from tidelog.segments.boundaries import Boundary
 from tidelog.segments.decoding import Aim, decode_sections
 from tidelog.segments.errors import OptionError
 from tidelog.segments.file_window import FileWindow
@@ -68,12 +69,13 @@ def read_split(location: Location, split: Split, options: ReadOptions) -> Iterat
     ):
         split = confirmed(file, split)
         if options.isolation == "read_committed":
-            following = Transactions(location, _from(location, split), split.start_position)
+            start = Boundary(split.start_position, split.first_offset)
+            following = Transactions(location, _from(location, split), start)
             stack.callback(following.close)
             aim = aim._replace(is_aborted=following.is_aborted)
         window = FileWindow(file, split.start_position, split.end_position, options.chunk_bytes)
         sections = scan(
-            window, end_position=split.end_position, first_offset=split.base_offset,
+            window, end_position=split.end_position, first_offset=split.first_offset,
             end_offset=split.end_offset, limit_offset=split.limit_offset,
             check_crc=options.check_crc,
         )  # fmt: skip

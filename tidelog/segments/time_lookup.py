@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from protocol.limits import INT64_MAX
-from tidelog.segments.boundaries import boundary_before
+from tidelog.segments.boundaries import Boundary, boundary_before
 from tidelog.segments.decoding import Aim, decode_sections
 from tidelog.segments.file_window import FileWindow
 from tidelog.segments.index_files import offset_hints, time_hints
@@ -52,9 +52,9 @@ def _in_segment(
     aim = Aim(files.topic, files.partition, segment.path, options, files.log_start_offset)
     with opened(location, segment.path, segment.base_offset, None) as file:
         size = file.size()
-        position = _scan_start(location, file, segment, size, timestamp_ms)
-        window = FileWindow(file, position, size, WALK_BYTES)
-        sections = scan(window, end_position=size, first_offset=segment.base_offset)
+        start = _scan_start(location, file, segment, size, timestamp_ms)
+        window = FileWindow(file, start.position, size, WALK_BYTES)
+        sections = scan(window, end_position=size, first_offset=start.offset)
         for rows in decode_sections(sections, aim):
             return int(rows.column(0)[0].as_py())
     return None
@@ -62,30 +62,33 @@ def _in_segment(
 
 def _scan_start(
     location: Location, file: Any, segment: SegmentFile, size: int, timestamp_ms: int
-) -> int:
-    """Return a position before which no record is late enough.
+) -> Boundary:
+    """Return a batch before which no record is late enough.
 
     The last entry of the time index below the time says: nothing up to its offset is later than
     its timestamp. It is believed if that batch is found to have this timestamp.
     """
+    begin = Boundary(0, segment.base_offset)
     times = time_hints(location, segment.path)
     number = int(np.searchsorted(times.timestamps, timestamp_ms)) - 1
     if number < 0:
-        return 0
+        return begin
     timestamp, offset = int(times.timestamps[number]), int(times.offsets[number])
     hints = offset_hints(location, segment.path)
     start = boundary_before(file, segment, hints, offset, size, INT64_MAX)
     window = FileWindow(file, start.position, size, WALK_BYTES)
     for section in scan(
-        window, end_position=size, first_offset=segment.base_offset, end_offset=offset + 1
+        window, end_position=size, first_offset=start.offset, end_offset=offset + 1
     ):
         if isinstance(section, SoundBatches):
             row = int(np.searchsorted(section.table["last_offset"], offset))
             if row == len(section.table):
                 continue
             batch = section.table[row]
-            is_right = batch["base_offset"] <= offset and batch["max_timestamp"] == timestamp
-            return section.position + int(batch["position"]) if is_right else 0
+            first_offset = int(batch["base_offset"])
+            is_right = first_offset <= offset and batch["max_timestamp"] == timestamp
+            position = section.position + int(batch["position"])
+            return Boundary(position, first_offset) if is_right else begin
         if isinstance(section, LegacyEntries):
-            return 0  # few are left: they are looked through
-    return 0
+            return begin  # few are left: they are looked through
+    return begin

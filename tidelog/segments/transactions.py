@@ -21,6 +21,7 @@ from protocol.stored import producer_snapshot, transaction_index
 from protocol.stored.file_names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from protocol.stored.transaction_index import AbortedTransaction
 from tidelog.segments.batch_table import BatchTable
+from tidelog.segments.boundaries import Boundary
 from tidelog.segments.file_window import FileWindow
 from tidelog.segments.index_files import read_beside
 from tidelog.segments.location import Location, opened
@@ -75,13 +76,13 @@ class Transactions:
     """Tells which batches of a log are of aborted or undecided transactions, along the log."""
 
     def __init__(
-        self, location: Location, segments: Iterable[SegmentFile], start_position: int
+        self, location: Location, segments: Iterable[SegmentFile], start: Boundary
     ) -> None:
         """Args:
         segments: That which is read, and those behind it.
-        start_position: Where in the first of them reading begins.
+        start: Where in the first of them reading begins.
         """
-        self._sections = _sections(location, segments, start_position, self._note_index)
+        self._sections = _sections(location, segments, start, self._note_index)
         self._open: dict[int, int] = {}
         self._aborted: list[_Aborted] = []
         self._indexed: dict[tuple[int, int], int] = {}
@@ -169,7 +170,7 @@ def last_stable_offset(location: Location, files: PartitionFiles, end_offset: in
         if known is not None:
             segments, open_since = segments[number:], known
             break
-    for section in _sections(location, segments, 0, None, end_offset):
+    for section in _sections(location, segments, None, None, end_offset):
         if isinstance(section, Wound):
             open_since.clear()
             continue
@@ -197,7 +198,7 @@ def _open_before(location: Location, segment: SegmentFile) -> dict[int, int] | N
 def _sections(
     location: Location,
     segments: Iterable[SegmentFile],
-    start_position: int,
+    start: Boundary | None,
     note_index: Callable[[list[AbortedTransaction]], None] | None,
     end_offset: int = INT64_MAX,
 ) -> Generator[SoundBatches | Wound, None, None]:
@@ -213,14 +214,15 @@ def _sections(
                 pass  # the markers tell
         with opened(location, segment.path, segment.base_offset, None) as file:
             size = file.size()
-            window = FileWindow(file, start_position, size, CHUNK_BYTES)
+            begin = start or Boundary(0, segment.base_offset)
+            window = FileWindow(file, begin.position, size, CHUNK_BYTES)
             for section in scan(
-                window, end_position=size, first_offset=segment.base_offset,
+                window, end_position=size, first_offset=begin.offset,
                 end_offset=end_offset, limit_offset=limit,
             ):  # fmt: skip
                 if not isinstance(section, LegacyEntries):
                     yield section
-        start_position = 0
+        start = None
 
 
 def _apply(open_since: dict[int, int], section: SoundBatches) -> Iterator[tuple[_Aborted, bool]]:
