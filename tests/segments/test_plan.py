@@ -97,6 +97,8 @@ def test_given_a_sound_index_when_planned_then_splits_have_about_the_size_asked_
     sizes = [split.end_position - split.start_position for split in splits]
     assert len(splits) == 5
     assert max(sizes) < 12_500
+    finest = plan(location, files, 0, 200, split_bytes=1)  # as many as the index has entries
+    assert [split.first_offset for split in finest] == list(range(0, 200, 10))
     (one,) = plan(location, files, 100, 105, split_bytes=10_000)
     assert one.end_position - one.start_position < 7_000  # not the whole file for five records
 

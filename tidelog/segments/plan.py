@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from protocol.limits import INT64_MAX
 from protocol.record_batch_header import HEADER_BYTES
@@ -148,8 +149,7 @@ def _pieces(
         upper = INT64_MAX if limit is None else limit
         behind = int(np.searchsorted(hints.offsets, end_offset)) + 1
         numbers = [behind] if behind < len(hints.offsets) else []
-        marks = np.arange(split_bytes, size, split_bytes)
-        numbers += (np.searchsorted(hints.positions, marks, side="right") - 1).tolist()
+        numbers += _evenly(hints.positions, split_bytes, size)
         found = {boundary_at(file, segment, hints, number, size, upper) for number in set(numbers)}
         found.add(boundary_before(file, segment, hints, start_offset, size, upper))
     begin = Boundary(0, segment.base_offset)
@@ -157,6 +157,13 @@ def _pieces(
     for begin, end in pairwise(ordered):
         if end.offset > start_offset and begin.offset < end_offset:
             yield begin, end
+
+
+def _evenly(positions: NDArray[Any], step: int, size_bytes: int) -> list[int]:
+    """Return the number of the last position at or before each multiple of a step below a size."""
+    multiples = np.maximum(-(-positions.astype(np.int64) // step), 1)  # at or above each position
+    last_of_each = np.diff(multiples, append=np.iinfo(np.int64).max) != 0
+    return np.flatnonzero(last_of_each & (multiples * step < size_bytes)).tolist()
 
 
 def confirmed(file: Any, split: Split) -> Split:
