@@ -35,6 +35,8 @@ demo: $(COMPILED) ## ship a real log file through a broker, kill it, show nothin
 serve: $(COMPILED) ## run the daemon with its defaults; data in ./tidelog-data
 	$(BIN)/tidelog serve
 
+# pytest keeps the tests that it has compiled only if Python may: 20 s of each later run.
+test test-core: export PYTHONDONTWRITEBYTECODE =
 test: $(COMPILED) ## run all tests
 	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 

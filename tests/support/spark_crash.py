@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 SEEDS_VARIABLE = "TIDELOG_SPARK_CRASH_SEEDS"
 SEEDS_DEFAULT = 3
+"""Of `make test`, in all: each starts a Java."""
 TIMEOUT_S = 400.0
 POLL_S = 0.01
 
@@ -42,9 +43,14 @@ class Outcome(NamedTuple):
     output: str
 
 
-def seeds() -> range:
-    """Return the seeds to run: few in `make test`, more in `make spark-crash`."""
-    return range(int(os.environ.get(SEEDS_VARIABLE, SEEDS_DEFAULT)))
+def seeds(share: int) -> range:
+    """Return the seeds to run: in `make spark-crash` all for each job, in `make test` a share.
+
+    Args:
+        share: 0 or 1; of the few seeds of `make test` one share has the even ones.
+    """
+    wanted = os.environ.get(SEEDS_VARIABLE)
+    return range(share, SEEDS_DEFAULT, 2) if wanted is None else range(int(wanted))
 
 
 def kill_of(seed: int, progress_max: int) -> Kill:
