@@ -26,6 +26,7 @@ from protocol.record_batch_header import (
 from tests.support.damaged_kafka_logs import CASES, laid_out, true_records
 from tests.support.segment_logs import write_partition
 from tidelog.segments.columns import COLUMNS, HEADERS
+from tidelog.segments.decoding import decode_batches
 from tidelog.segments.errors import DamagedError
 from tidelog.segments.location import locate
 from tidelog.segments.log_files import list_partitions
@@ -142,6 +143,21 @@ def test_given_a_batch_with_the_offset_of_another_when_read_then_it_is_told_wher
             hidden = range(taken[number], taken[number] + COUNT)
             assert [row["offset"] for row in rows] == [n for n in range(END) if n not in hidden]
             assert all(row["key"] == b"k%d" % row["offset"] for row in rows)
+
+
+@pytest.mark.parametrize("asked", [24, 26])
+def test_given_a_fetch_with_an_offset_twice_when_decoded_then_the_batch_that_was_asked_for_is_right(
+    asked,
+):
+    first, second = log_of()[6:8]
+    data = first + (24).to_bytes(8, "big") + second[8:]
+    aim = {"topic": "logs", "partition": 0, "start_offset": asked, "where": "an answer"}
+
+    rows, _ = decode_batches(data, options=ReadOptions(on_corrupt="skip"), **aim)
+
+    assert rows["key"].to_pylist() == [b"k%d" % n for n in range(asked, 28)]
+    with pytest.raises(DamagedError, match="offsets 24 to 27 do not belong here"):
+        decode_batches(data, options=ReadOptions(), **aim)
 
 
 @pytest.mark.parametrize("case", sorted(CASES.keys() - {"segment-missing", "deleted-leftover"}))
