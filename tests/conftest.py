@@ -9,7 +9,7 @@ from tests.support.running_broker import broker
 
 # Timing is measured in bench/, never asserted in a test: a slow machine is no counterexample.
 # Of 230 properties each gets so many examples in each run; what needs more says so itself.
-settings.register_profile("tidelog", deadline=None, max_examples=30)
+settings.register_profile("tidelog", deadline=None, max_examples=50)
 settings.load_profile("tidelog")
 
 # A shell that runs the tests behind its back has them ignore Ctrl-C, and all that they start.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-LOOKUPS_MAX: Final = 12
+LOOKUPS_MAX: Final = 24
 """Offsets, and timestamps, that are looked up in one check."""
 
 

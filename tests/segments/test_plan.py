@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from protocol.compression import Codec
 from protocol.record_batch_builder import build_batch
+from protocol.record_batch_header import parse_header
 from tests.support.segment_logs import write_partition
 from tidelog.segments.errors import DataLossError
 from tidelog.segments.location import locate
@@ -215,6 +216,26 @@ def test_given_a_segment_that_was_empty_when_listed_when_planned_then_what_it_ho
     assert [(split.start_offset, split.end_offset) for split in splits] == [(0, 5)]
     (rows,) = read_split(location, splits[0], OPTIONS)
     assert rows.num_rows == 5
+
+
+def test_given_a_batch_with_the_offset_of_another_when_a_time_is_asked_for_then_it_is_not_believed(
+    tmp_path,
+):
+    written, offsets = made([[([1, 1], Codec.NONE, 0)] * 8])
+    (batches,) = written
+    path = write_partition(tmp_path / "logs-0", written) / f"{0:020}.log"
+    location = locate(tmp_path)
+    (files,) = list_partitions(location)
+    for number in range(1, 7):
+        wrong = [*batches]
+        wrong[number] = batches[number - 1][:8] + batches[number][8:]
+        path.write_bytes(b"".join(wrong))
+
+        found = [offset_for_time(location, files, 10**12 + at) for at in range(17)]
+
+        header = parse_header(batches[number])
+        sound = [n for n in offsets if not header.base_offset <= n <= header.last_offset]
+        assert found == [next((n for n in sound if n >= at), None) for at in range(17)]
 
 
 @pytest.mark.parametrize("place", [7, 11])  # the lowest bytes of an entry's time and its offset

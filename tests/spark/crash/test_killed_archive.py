@@ -61,7 +61,7 @@ def listed(lake: Path, topic: str) -> Counter[tuple[int, int, bytes | None]]:
     return counted(ds.dataset(data, SCHEMA, "parquet", partitioning="hive").to_table())
 
 
-@pytest.mark.parametrize("seed", seeds(0))
+@pytest.mark.parametrize("seed", seeds(0, 1))
 def test_given_an_archive_that_is_killed_when_run_again_then_each_record_is_there_once(
     spark, tmp_path, seed
 ):

@@ -26,7 +26,7 @@ def command(options: ReplayOptions) -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_given_a_replay_that_is_killed_when_run_again_then_each_record_is_there_once(
     spark, broker, tmp_path, seed
 ):
