@@ -46,3 +46,8 @@ TopicArgument: TypeAlias = Annotated[
         metavar="TOPIC", help="The topic's name.", show_default=False, callback=checked_topic
     ),
 ]
+
+TopicsOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be given again."),
+]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli import output
 from tidelog.cli.errors import CommandError, ExitCode
-from tidelog.cli.options import JsonOption
+from tidelog.cli.options import JsonOption, TopicsOption
 from tidelog.cli.record_rows import row_fields, row_text
 from tidelog.cli.segments_options import (
     ColumnsOption,
@@ -33,7 +33,6 @@ from tidelog.cli.segments_options import (
     ProgressOption,
     StartOption,
     StreamArgument,
-    TopicsOption,
     Wanted,
 )
 

@@ -68,11 +68,6 @@ StreamArgument: TypeAlias = Annotated[
     ),
 ]
 
-TopicsOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be given again."),
-]
-
 PartitionsOption: TypeAlias = Annotated[
     list[int] | None,
     typer.Option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from tidelog.cli import output
-from tidelog.cli.options import JsonOption
+from tidelog.cli.options import JsonOption, TopicsOption
 from tidelog.cli.segments_options import Isolation, IsolationOption
 from tidelog.cli.spark_jobs import run_job
 from tidelog.cli.spark_options import (
@@ -18,7 +18,6 @@ from tidelog.cli.spark_options import (
     DryRunOption,
     MasterOption,
     MetricsFileOption,
-    TopicsOption,
     checked_interval,
 )
 from tidelog.cli.stop_signals import StoppedError, StopSignals

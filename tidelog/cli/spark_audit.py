@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tidelog.cli.errors import CommandError, ExitCode
-from tidelog.cli.options import JsonOption
+from tidelog.cli.options import JsonOption, TopicsOption
 from tidelog.cli.spark_jobs import run_job
 from tidelog.cli.spark_options import (
     CommonOptions,
@@ -15,7 +15,6 @@ from tidelog.cli.spark_options import (
     DryRunOption,
     MasterOption,
     MetricsFileOption,
-    TopicsOption,
 )
 
 DirectoriesArgument: TypeAlias = Annotated[

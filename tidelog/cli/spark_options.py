@@ -17,7 +17,6 @@ __all__ = [
     "DryRunOption",
     "MasterOption",
     "MetricsFileOption",
-    "TopicsOption",
     "checked_interval",
     "checked_time",
 ]
@@ -67,11 +66,6 @@ DirectoryArgument: TypeAlias = Annotated[
         help="A data directory, or its URL in an object store; the broker may be running.",
         show_default=False,
     ),
-]
-
-TopicsOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be given again."),
 ]
 
 MasterOption: TypeAlias = Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from tidelog.cli.options import JsonOption
+from tidelog.cli.options import JsonOption, TopicsOption
 from tidelog.cli.spark_jobs import run_job
 from tidelog.cli.spark_options import (
     CommonOptions,
@@ -14,7 +14,6 @@ from tidelog.cli.spark_options import (
     DryRunOption,
     MasterOption,
     MetricsFileOption,
-    TopicsOption,
     checked_interval,
     checked_time,
 )

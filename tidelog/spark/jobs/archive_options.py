@@ -24,7 +24,7 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     broker: str | None = None
     """a broker. Neither: the lake is compacted only."""
     topics: tuple[str, ...] | None = None
-    """None: all but internal ones."""
+    """None: all that are for users."""
     interval_s: float | None = None
     """Go on for ever, and look for new records so often."""
     compact: bool = False

@@ -67,7 +67,7 @@ class DirectorySource:
 
     Args:
         path: Of this machine, or a URL; tasks must find the same there.
-        topics: None: all but internal ones.
+        topics: None: all that are for users.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class BrokerSource:
 
     Args:
         address: As executors reach it.
-        topics: None: all but internal ones.
+        topics: None: all that are for users.
     """
 
     def __init__(
