@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -233,3 +234,27 @@ def test_given_bytes_behind_the_last_field_of_a_record_when_decoded_then_it_is_u
     walked = walk(bytes(data))
 
     assert kernel.decode(inflate(bytes(data), walked.table), walked.table)[1] == 0
+
+
+@given(
+    st.lists(st.tuples(st.binary(max_size=3), st.none() | st.binary(max_size=40)), max_size=30),
+    st.sampled_from((np.int32, np.int64)),
+)
+def test_given_spans_when_gathered_then_all_kernels_have_their_bytes_and_none_of_those_between(
+    pieces, dtype
+):
+    data, starts, ends = b"", [], []
+    for between, piece in pieces:
+        data += between
+        starts.append(len(data))
+        data += piece or b""
+        ends.append(-1 if piece is None else len(data))
+    spans = (np.array(starts, dtype=dtype), np.array(ends, dtype=dtype))
+
+    for module in (kernel_numba, kernel_numpy):
+        offsets, values = module.gather(np.frombuffer(data, dtype=np.uint8), *spans)
+
+        assert [
+            bytes(values[begin:end]) for begin, end in itertools.pairwise(offsets.tolist())
+        ] == [piece or b"" for _, piece in pieces]
+        assert (offsets.dtype, len(values)) == (np.int32, offsets[-1])

@@ -4,8 +4,7 @@
     timestamp timestamp[us, UTC], timestampType int32,
     headers list<struct<key string, value binary>>
 
-Values are copied once, by Arrow, from where they lie: the spans of keys (or values) and of what is
-between them are one binary array over the whole buffer, of which every second element is taken.
+Values are copied once, from where they lie.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from protocol.limits import INT64_MAX
 from protocol.record_batch_header import LOG_APPEND_TIME_FLAG
 from tidelog.segments.batch_table import NO_TIMESTAMP_FLAG, BatchTable
 from tidelog.segments.errors import OptionError
+from tidelog.segments.kernel import gather
 from tidelog.segments.record_spans import NULL_END, HeaderSpans, RecordSpans
 
 __all__ = ["COLUMNS", "HEADERS", "arrow_schema", "header_array", "to_record_batch"]
@@ -98,22 +98,13 @@ def to_record_batch(
 
 def binary_array(buffer: NDArray[Any], starts: NDArray[Any], ends: NDArray[Any]) -> pa.Array:
     """Return the spans of a buffer, which go up and do not overlap; null where the end is -1."""
-    count = len(starts)
-    if not count:
-        return pa.array([], type=pa.binary())
-    is_null = ends == NULL_END
-    offsets = np.empty(2 * count, dtype=np.int32)
-    offsets[0::2] = starts
-    offsets[1::2] = np.where(is_null, starts, ends)
+    offsets, values = gather(buffer, starts, ends)
     validity = None
+    is_null = ends == NULL_END
     if is_null.any():
-        valid = np.ones(2 * count - 1, dtype=np.uint8)
-        valid[0::2] = ~is_null
-        validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
-    interleaved = pa.Array.from_buffers(
-        pa.binary(), 2 * count - 1, [validity, pa.py_buffer(offsets), pa.py_buffer(buffer)]
-    )
-    return interleaved.take(pa.array(np.arange(0, 2 * count - 1, 2, dtype=np.int32)))
+        validity = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(values)]
+    return pa.Array.from_buffers(pa.binary(), len(starts), buffers)
 
 
 def header_array(buffer: NDArray[Any], spans: RecordSpans, headers: HeaderSpans) -> pa.Array:

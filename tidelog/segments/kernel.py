@@ -5,9 +5,10 @@ Both give the same for the same bytes; see `kernel_choice`.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from protocol.record_batch_header import LOG_APPEND_TIME_FLAG, RECORD_BYTES_MIN
 from tidelog.segments.batch_table import BatchTable
@@ -22,7 +23,7 @@ from tidelog.segments.record_spans import (
     record_spans,
 )
 
-__all__ = ["decode", "decode_headers", "kernel_name"]
+__all__ = ["decode", "decode_headers", "gather", "kernel_name"]
 
 SOUND: Final = -1
 
@@ -71,3 +72,19 @@ def decode_headers(inflated: InflatedRecords, spans: RecordSpans) -> tuple[Heade
         inflated.buffer, spans.header_count, spans.header_position, spans.end, *headers
     )
     return headers, None if bad == SOUND else int(bad)
+
+
+def gather(
+    buffer: NDArray[Any], starts: NDArray[Any], ends: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the bytes of spans, one behind the other, after where each begins (and the last ends).
+
+    Args:
+        starts: Of spans in the buffer that go up and do not overlap, of less than 2 GB in all.
+        ends: One before its start, such as `NULL_END`: the span is empty.
+
+    Returns:
+        int32, one more than there are spans, and uint8: what an Arrow array of binary values needs.
+    """
+    offsets, values = _kernel().gather(buffer, starts, ends)
+    return offsets, values

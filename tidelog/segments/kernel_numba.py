@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from protocol.record_batch_header import (
     HEADER_BYTES,
@@ -146,3 +148,42 @@ def decode_headers(
         if position != end:
             return number
     return SOUND
+
+
+def _memcpy(_context: Any, target: Any, at: Any, source: Any, start: Any, size: Any) -> Any:
+    """Copy bytes from one array into another; nothing is checked. A loop takes eight times longer.
+
+    https://numba.readthedocs.io/en/stable/extending/high-level.html#implementing-intrinsics
+    """
+
+    def generated(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        to, frm = (
+            builder.gep(context.make_array(kind)(context, builder, array).data, [position])
+            for kind, array, position in (
+                (signature.args[0], values[0], values[1]),
+                (signature.args[2], values[2], values[3]),
+            )
+        )
+        cgutils.raw_memcpy(builder, to, frm, values[4], 1)  # type: ignore[no-untyped-call]
+        return context.get_dummy_value()
+
+    return types.void(target, at, source, start, size), generated
+
+
+_copy: Any = intrinsic(_memcpy)
+
+
+@njit(cache=True, nogil=True)
+def gather(data: Any, starts: Any, ends: Any) -> Any:
+    """Return where each span begins among the bytes of all, one more for the end, and the bytes."""
+    offsets = np.empty(len(starts) + 1, dtype=np.int32)
+    total: Any = np.int64(0)
+    for row in range(len(starts)):
+        offsets[row] = total
+        total += max(np.int64(ends[row]) - np.int64(starts[row]), np.int64(0))
+    offsets[len(starts)] = total
+    values = np.empty(total, dtype=np.uint8)
+    for row in range(len(starts)):
+        size = np.int64(offsets[row + 1]) - np.int64(offsets[row])
+        _copy(values, np.int64(offsets[row]), data, np.int64(starts[row]), size)
+    return offsets, values

@@ -11,6 +11,7 @@ import struct
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from protocol.record import NULL
@@ -254,3 +255,26 @@ def decode_headers(
         if position != len(view):
             return number
     return SOUND
+
+
+def gather(data: Column, starts: Column, ends: Column) -> tuple[Column, Column]:
+    """Return where each span begins among the bytes of all, one more for the end, and the bytes.
+
+    Arrow copies them: the spans, and what is between them, are one binary array over all of the
+    data, of which every second element is taken.
+    """
+    count = len(starts)
+    if not count:
+        return np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.uint8)
+    bounds = np.empty(2 * count, dtype=np.int32)
+    bounds[0::2] = starts
+    bounds[1::2] = np.maximum(starts, ends)
+    spans = pa.Array.from_buffers(
+        pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    )
+    taken = spans.take(pa.array(np.arange(0, 2 * count - 1, 2, dtype=np.int32)))
+    _, offsets, values = taken.buffers()
+    return (
+        np.frombuffer(offsets, dtype=np.int32, count=count + 1),
+        np.frombuffer(values or b"", dtype=np.uint8),
+    )

@@ -1,8 +1,9 @@
 """Spark: data sources, sinks and jobs over topics and their segments, on PySpark."""
 
 from tidelog.spark.session import session
+from tidelog.spark.table_scan import scan
 
-__all__ = ["register", "session"]
+__all__ = ["register", "scan", "session"]
 
 
 def register(spark: object) -> None:

@@ -35,15 +35,24 @@ RECORD_TYPES: Final[Mapping[str, str]] = {
     CORRUPT: "string",
 }
 """Of Spark, by column. `headers` is there with includeHeaders, `corrupt` with onCorrupt=tag."""
+NULLABLE: Final = frozenset(("key", "value", CORRUPT))
+NULLABLE_IN_DAMAGE: Final = frozenset(("timestamp", "timestampType"))
+"""Also null, with onCorrupt=tag: in a row that stands for damage."""
 
 
 def spark_schema(*, with_headers: bool = False, with_corrupt: bool = False) -> str:
-    """Return the columns of a read as DDL."""
+    """Return the columns of a read as DDL.
+
+    Those that are never null say so: Spark then spares a look, and a store, for each value.
+    """
     left_out = {
         name for name, is_in in (("headers", with_headers), (CORRUPT, with_corrupt)) if not is_in
     }
+    nullable = NULLABLE | NULLABLE_IN_DAMAGE if with_corrupt else NULLABLE
     return ", ".join(
-        f"{name} {kind}" for name, kind in RECORD_TYPES.items() if name not in left_out
+        f"{name} {kind}" + ("" if name in nullable else " not null")
+        for name, kind in RECORD_TYPES.items()
+        if name not in left_out
     )
 
 

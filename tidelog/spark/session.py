@@ -16,7 +16,7 @@ from tidelog.spark.java import ensure_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SETTINGS", "session"]
+__all__ = ["SETTINGS", "session", "setting_text"]
 
 SETTINGS: Final[Mapping[str, str]] = {
     # Over TCP each task waits 40 ms for a delayed acknowledgement. Spark 4.1 and newer.
@@ -58,7 +58,7 @@ def session(
     from tidelog.spark.sources import register
 
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then Java runs, and has its settings
-    settings = {name: _text(value) for name, value in (conf or {}).items()}
+    settings = {name: setting_text(value) for name, value in (conf or {}).items()}
     if master is not None:
         settings["spark.master"] = master
     if SparkSession.getActiveSession() is None:
@@ -90,5 +90,6 @@ def _submitted_settings() -> dict[str, str]:
     return dict(SparkConf().getAll())
 
 
-def _text(value: Any) -> str:
+def setting_text(value: Any) -> str:
+    """Return a setting, or an option, as Spark takes it: as text."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tidelog.segments.columns import binary_array
+from tidelog.segments.kernel import gather
 
 __all__ = ["moved", "taken"]
 
@@ -26,13 +26,10 @@ LOW_BITS: Final = np.uint64(0x7F)
 def taken(buffer: Column, starts: Column, ends: Column) -> tuple[Column, Column]:
     """Return the bytes of some spans, one behind the other, and where each ends.
 
-    They go up and do not overlap: Arrow copies them, as it does keys and values.
+    They go up and do not overlap.
     """
-    if not len(starts):
-        return np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64)
-    _, offsets, data = binary_array(buffer, starts, ends).buffers()
-    out_ends = np.frombuffer(offsets, dtype=np.int32, count=len(starts) + 1)[1:]
-    return np.frombuffer(data or b"", dtype=np.uint8), out_ends.astype(np.int64)
+    offsets, values = gather(buffer, starts, ends)
+    return values, offsets[1:].astype(np.int64)
 
 
 def moved(buffer: Column, starts: Column, ends: Column, deltas: Column) -> tuple[Column, Column]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from protocol.record_batch_header import HEADER_BYTES
 from protocol.varint import encode_varint
-from tidelog.segments.columns import binary_array
+from tidelog.segments.kernel_numpy import gather
 
 Column = NDArray[Any]
 
@@ -53,9 +53,10 @@ def encode_records(
 def _pieces(data: Column, start: Column, end: Column) -> tuple[pa.Array, Column]:
     """Return spans as an array, empty where they are null, and their lengths, -1 where null."""
     base = start[0]
-    stop = np.where(end < 0, -1, end - base)
-    array = binary_array(data[base:], start - base, stop)
-    return array.fill_null(b""), np.where(end < 0, -1, end - start)
+    offsets, values = gather(data[base:], start - base, np.where(end < 0, -1, end - base))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
+    array = pa.Array.from_buffers(pa.binary(), len(start), buffers)
+    return array, np.where(end < 0, -1, end - start)
 
 
 def _varints(room: Column, columns: tuple[Column, ...]) -> pa.Array:
