@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SETTINGS", "session", "setting_text"]
 
+JAVA_OPTIONS: Final = (
+    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+)
+"""Without Arrow's look, at each value, whether it is there and null: Spark has looked."""
+
 SETTINGS: Final[Mapping[str, str]] = {
     # Over TCP each task waits 40 ms for a delayed acknowledgement. Spark 4.1 and newer.
     "spark.python.unix.domain.socket.enabled": "true",
@@ -26,6 +31,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     # Else conditions on offset, partition and timestamp are looked at after the read. Since 4.1.
     "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.driver.defaultJavaOptions": JAVA_OPTIONS,  # what users give as extra ones comes behind
+    "spark.executor.defaultJavaOptions": JAVA_OPTIONS,
     # A second of each start, and a port; a job that runs for hours may well want it on.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
