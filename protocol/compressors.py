@@ -1,4 +1,4 @@
-"""Compressors: gzip, snappy, lz4, zstd; what comes out is bounded. Used through `compression`.
+"""Compressors: gzip, snappy, lz4, zstd; what comes out is bounded. `compression` has them for all.
 
     gzip    RFC 1952, concatenated members too
     snappy  raw, or in the framing of snappy-java ("xerial"):
@@ -30,7 +30,7 @@ from protocol.errors import (
 )
 from protocol.identifiers import Buffer
 
-__all__ = ["compress", "decompress"]
+__all__ = ["compress", "decompress", "decompress_zstd_into"]
 
 GZIP_LEVEL: Final = 1
 """2.7 times the speed of level 6, for 10 % more bytes (log lines, JSON)."""
@@ -151,6 +151,24 @@ def _decompress_zstd(data: Buffer, size_bytes_max: int) -> bytes:
     # a frame asks, and one for each would cost 20 times what an empty frame takes.
     new_decompressor = zstandard.ZstdDecompressor().decompressobj
     return _decompress_frames(new_decompressor, data, size_bytes_max, ZSTD_RATIO_MAX)
+
+
+def decompress_zstd_into(data: Buffer, target: memoryview) -> int | None:
+    """Decompress one frame to the beginning of other memory; return how many bytes it has.
+
+    Returns:
+        None: it does not say how many, it needs as much room or more, or it is damaged, or other
+        bytes follow it. `decompress` then has the answer; what the target holds is undefined.
+    """
+    try:
+        size_bytes = zstandard.frame_content_size(data)
+        if not 0 < size_bytes < len(target):
+            return None
+        reader = _contexts.decompressor.stream_reader(data, read_across_frames=True)
+        read = reader.readinto(target[: size_bytes + 1])  # one more, to notice a second frame
+    except zstandard.ZstdError:
+        return None
+    return size_bytes if read == size_bytes else None
 
 
 def _decompress_lz4(data: Buffer, size_bytes_max: int) -> bytes:

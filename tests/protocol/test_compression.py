@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.compression import Codec, codec_from_name, compress, decompress
+from protocol.compressors import decompress_zstd_into
 from protocol.errors import (
     CorruptMessageError,
     MessageTooLargeError,
@@ -306,3 +307,35 @@ def test_given_threads_when_they_compress_at_once_then_no_context_is_shared() ->
         results = list(pool.map(there_and_back, range(80)))
 
     assert all(results)
+
+
+def test_given_a_zstd_frame_when_there_is_room_then_its_bytes_are_put_there_and_no_others() -> None:
+    target = bytearray(b"." * (len(LINES) + 2))
+
+    read = decompress_zstd_into(compress(Codec.ZSTD, LINES), memoryview(target))
+
+    assert (read, bytes(target[:-2]), bytes(target[-1:])) == (len(LINES), LINES, b".")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        zstd_stream(LINES),
+        zstandard.compress(LINES[:9]) + zstandard.compress(LINES[9:20]),
+        zstandard.compress(LINES) + b"more",
+        zstandard.compress(LINES)[:-9],
+        zstandard.compress(b""),
+        b"",
+        LINES,
+    ],
+    ids=["no size", "two frames", "more behind it", "cut", "empty", "nothing", "none"],
+)
+def test_given_what_is_not_one_whole_zstd_frame_when_put_into_room_then_it_is_left(data) -> None:
+    assert decompress_zstd_into(data, memoryview(bytearray(2 * len(LINES)))) is None
+
+
+@pytest.mark.parametrize("missing", [0, 1, 100])
+def test_given_too_little_room_when_a_zstd_frame_is_put_into_it_then_it_is_left(missing) -> None:
+    target = memoryview(bytearray(len(LINES) - missing))
+
+    assert decompress_zstd_into(zstandard.compress(LINES), target) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from tidelog.segments import kernel
 from tidelog.segments.batch_table import NO_TIMESTAMP_FLAG, BatchTable
 from tidelog.segments.columns import HEADERS, to_record_batch
 from tidelog.segments.file_window import MemoryWindow
-from tidelog.segments.inflate import inflate
+from tidelog.segments.inflate import InflateRoom, inflate
 from tidelog.segments.legacy_batches import legacy_batches
 from tidelog.segments.log_scan import LegacyEntries, Section, SoundBatches, Wound, scan
 from tidelog.segments.read_options import CORRUPT, ReadOptions, schema
@@ -25,8 +25,6 @@ from tidelog.segments.record_spans import RecordSpans, SpanRoom
 
 __all__ = ["AbortedMask", "Aim", "decode_batches", "decode_sections"]
 
-BUFFER_CHUNKS: Final = 4
-"""Compressed chunks are decoded in pieces of so many chunks' size, decompressed."""
 
 AbortedMask = Callable[[BatchTable], NDArray[Any]]
 
@@ -45,6 +43,13 @@ class Aim(NamedTuple):
     end_offset: int = INT64_MAX
     is_aborted: AbortedMask | None = None
     """Tells which batches of a table are of aborted transactions; None: none is left out."""
+
+
+class Rooms(NamedTuple):
+    """Memory of one read, for the batches that it decodes one after another."""
+
+    spans: SpanRoom
+    inflated: InflateRoom
 
 
 def decode_batches(
@@ -112,9 +117,9 @@ def decode_sections(sections: Iterable[Section], aim: Aim) -> Iterator[pa.Record
     Raises:
         DamagedError: at a wound within the offsets asked for, with `on_corrupt="fail"`.
     """
-    room = SpanRoom()
+    rooms = Rooms(SpanRoom(), InflateRoom())
     for section in sections:
-        for found in _decoded(section, aim, room):
+        for found in _decoded(section, aim, rooms):
             if not isinstance(found, Wound):
                 yield found
                 continue
@@ -123,11 +128,11 @@ def decode_sections(sections: Iterable[Section], aim: Aim) -> Iterator[pa.Record
                 yield row
 
 
-def _decoded(section: Section, aim: Aim, room: SpanRoom) -> Iterator[pa.RecordBatch | Wound]:
+def _decoded(section: Section, aim: Aim, rooms: Rooms) -> Iterator[pa.RecordBatch | Wound]:
     if isinstance(section, SoundBatches):
-        yield from _records(section, aim, room)
+        yield from _records(section, aim, rooms)
     elif isinstance(section, LegacyEntries):
-        yield from _legacy_records(section, aim, room)
+        yield from _legacy_records(section, aim, rooms)
     else:
         yield section
 
@@ -135,13 +140,12 @@ def _decoded(section: Section, aim: Aim, room: SpanRoom) -> Iterator[pa.RecordBa
 # --- record batches ---------------------------------------------------------------------------
 
 
-def _records(section: SoundBatches, aim: Aim, room: SpanRoom) -> Iterator[pa.RecordBatch | Wound]:
+def _records(section: SoundBatches, aim: Aim, rooms: Rooms) -> Iterator[pa.RecordBatch | Wound]:
     data, table = section.data, section.table[_wanted(section.table, aim)]
     while len(table):
-        buffer_bytes = BUFFER_CHUNKS * aim.options.chunk_bytes
-        inflated = inflate(data, table, buffer_bytes=buffer_bytes)
+        inflated = inflate(data, table, buffer_bytes=aim.options.chunk_bytes, room=rooms.inflated)
         count, fault = len(inflated.starts), inflated.fault
-        spans, bad = kernel.decode(inflated, table[:count], room)
+        spans, bad = kernel.decode(inflated, table[:count], rooms.spans)
         if bad is not None:
             count, fault = bad, "its records cannot be decoded"
         headers = None
@@ -207,7 +211,7 @@ def _kept(spans: RecordSpans, keep: NDArray[Any]) -> RecordSpans:
 
 
 def _legacy_records(
-    section: LegacyEntries, aim: Aim, room: SpanRoom
+    section: LegacyEntries, aim: Aim, rooms: Rooms
 ) -> Iterator[pa.RecordBatch | Wound]:
     """Yield the records of old entries, which are made record batches first."""
     for found in legacy_batches(section):
@@ -216,7 +220,7 @@ def _legacy_records(
             continue
         if section.entries[0].magic == 0:
             found.table["attributes"] |= NO_TIMESTAMP_FLAG
-        yield from _records(SoundBatches(found.data, section.position, found.table), aim, room)
+        yield from _records(SoundBatches(found.data, section.position, found.table), aim, rooms)
 
 
 # --- wounds -----------------------------------------------------------------------------------
