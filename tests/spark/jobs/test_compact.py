@@ -79,6 +79,22 @@ def test_given_an_output_that_has_it_when_run_again_then_it_says_so(spark, tmp_p
         compacted(spark, tmp_path / "data", tmp_path / "out")
 
 
+@pytest.mark.parametrize("is_dry_run", [False, True])
+def test_given_a_file_as_output_when_compacted_then_it_says_so_before_it_works(
+    spark, tmp_path, is_dry_run
+):
+    write_partition(tmp_path / "data", "keys", 0, some_records(30))
+    (tmp_path / "out").write_text("not a directory")
+
+    with pytest.raises(JobError, match="out is a file: name a directory"):
+        run(
+            CompactOptions(
+                path=str(tmp_path / "data"), output=str(tmp_path / "out"), topics=("keys",)
+            ),
+            Job("compact", lambda: spark, is_dry_run=is_dry_run),
+        )
+
+
 def test_given_a_second_topic_when_compacted_into_the_same_then_checkpoints_have_both(
     spark, tmp_path
 ):

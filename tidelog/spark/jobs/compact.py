@@ -142,6 +142,8 @@ def run(
 
 
 def _check_free(output: Location, keys: Sequence[TopicPartition]) -> None:
+    if output.filesystem.get_file_info(output.path).type is FileType.File:
+        raise JobError(f"{output.path} is a file: name a directory to write into")
     places = [output.child(directory_name(key)) for key in keys]
     if not places:
         return
