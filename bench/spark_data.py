@@ -15,13 +15,15 @@ from tidelog.segments.compaction.segment_output import SegmentOutput
 from tidelog.segments.encoding.encode import encode
 from tidelog.segments.location import locate
 
-__all__ = ["PARTITIONS", "link_copies", "write_topic"]
+__all__ = ["BATCH_BYTES", "PARTITIONS", "link_copies", "write_topic"]
 
 PARTITIONS: Final = 2
 """One a core."""
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 ROWS_PER_CHUNK: Final = 100_000
 BATCH_BYTES: Final = 16 * 1024
+"""Of records. Java's producer fills a batch of 16 KB, its default, by what it is compressed: with
+zstd such lines come to four times as many."""
 KEYS: Final = 100_000
 SENTENCE: Final = (
     b"sshd[%05d]: Failed password for invalid user %-10s"
@@ -32,7 +34,13 @@ USERS: Final = [b"admin", b"oracle", b"postgres", b"root", b"support", b"test", 
 
 
 def write_topic(
-    data_dir: Path, topic: str, records: int, value_bytes: int, codec: Codec = Codec.NONE
+    data_dir: Path,
+    topic: str,
+    records: int,
+    value_bytes: int,
+    codec: Codec = Codec.NONE,
+    *,
+    batch_bytes: int = BATCH_BYTES,
 ) -> int:
     """Write a topic of `PARTITIONS`; return the bytes of its segments.
 
@@ -40,18 +48,22 @@ def write_topic(
     lines do, to a third.
     """
     return sum(
-        _write_partition(data_dir / f"{topic}-{number}", records // PARTITIONS, value_bytes, codec)
+        _write_partition(
+            data_dir / f"{topic}-{number}", records // PARTITIONS, value_bytes, codec, batch_bytes
+        )
         for number in range(PARTITIONS)
     )
 
 
-def _write_partition(directory: Path, records: int, value_bytes: int, codec: Codec) -> int:
+def _write_partition(
+    directory: Path, records: int, value_bytes: int, codec: Codec, batch_bytes: int
+) -> int:
     directory.mkdir(parents=True)
     generator = np.random.default_rng(int(directory.name[-1]))
     output = SegmentOutput(locate(directory), 0, segment_bytes=SEGMENT_BYTES)
     for offset in range(0, records, ROWS_PER_CHUNK):
         rows = _rows(generator, offset, min(ROWS_PER_CHUNK, records - offset), value_bytes)
-        for batch in encode(rows, codec=codec, batch_bytes=BATCH_BYTES):
+        for batch in encode(rows, codec=codec, batch_bytes=batch_bytes):
             output.append(
                 batch.data,
                 base_offset=batch.base_offset,
