@@ -36,6 +36,7 @@ LARGE_RECORDS: Final = 400_000
 KERNEL_RECORDS: Final = 400_000
 ZSTD_BATCHES: Final = 4
 """Their records take so many times 16 KB; stored, a batch has 16 KB then."""
+RATE_FORMATS: Final = {"M": ".2f", "MB": ".0f"}
 AUDIT_COPIES: Final = 8
 WARM_TURNS: Final = 2
 SCAN_WARM_TURNS: Final = 4
@@ -110,62 +111,49 @@ def _to_nowhere(frame: Any) -> None:
 
 def _scans(table: Table, spark: Any, directory: Path, scale: float) -> None:
     data = directory / "data"
+    peers = {}
     for name in ("small", "large"):
         parquet = str(directory / f"{name}.parquet")
         _segments(spark, data, name).write.option("compression", "zstd").parquet(parquet)
-    peers = {
-        name: spark.read.parquet(str(directory / f"{name}.parquet")) for name in ("small", "large")
-    }
+        peers[name] = spark.read.parquet(parquet)
     frames = {name: scan(spark, str(data), subscribe=name) for name in TOPICS}
-    source = _segments(spark, data, "small")
-    small, zstd, zstd_tiny, parquet_small, source_small = turns(
+    small, zstd, zstd_tiny, parquet_small, by_source = turns(
         lambda: _to_nowhere(frames["small"]),
         lambda: _to_nowhere(frames["zstd"]),
         lambda: _to_nowhere(frames["zstd-tiny"]),
         lambda: _to_nowhere(peers["small"]),
-        lambda: _to_nowhere(source),
+        lambda: _to_nowhere(_segments(spark, data, "small")),
         warm=SCAN_WARM_TURNS,
-    )
-    records = SMALL_RECORDS * scale / 1e6
-    table.add(
-        "scan, 100 B, all columns, beside zstd Parquet",
-        f"{records / small:.2f} M/s",
-        f"{records / parquet_small:.2f} M/s",
-        ratio=parquet_small / small,
-        at_least=0.9,
-    )
-    table.add(
-        "the same by spark.read",
-        f"{records / source_small:.2f} M/s",
-        f"{records / parquet_small:.2f} M/s",
-        ratio=parquet_small / source_small,
-    )
-    table.add(
-        "scan, 100 B in zstd batches, 16 KB as stored, beside uncompressed ones",
-        f"{records / zstd:.2f} M/s",
-        f"{records / small:.2f} M/s",
-        ratio=small / zstd,
-        at_least=0.75,
-    )
-    table.add(
-        "the same in zstd batches, 16 KB before compression",
-        f"{records / zstd_tiny:.2f} M/s",
-        f"{records / small:.2f} M/s",
-        ratio=small / zstd_tiny,
     )
     large, parquet_large = turns(
         lambda: _to_nowhere(frames["large"]),
         lambda: _to_nowhere(peers["large"]),
         warm=SCAN_WARM_TURNS,
     )
-    megabytes = LARGE_RECORDS * scale * 1000 / 1e6
-    table.add(
-        "scan, 1 KB, all columns, beside zstd Parquet",
-        f"{megabytes / large:.0f} MB/s",
-        f"{megabytes / parquet_large:.0f} MB/s",
-        ratio=parquet_large / large,
-        at_least=0.8,
-    )
+    million, megabytes = SMALL_RECORDS * scale / 1e6, LARGE_RECORDS * scale * 1000 / 1e6
+    for what, ours, theirs, amount, unit, at_least in (
+        ("scan, 100 B, all columns, beside zstd Parquet", small, parquet_small, million, "M", 0.9),
+        ("the same by spark.read", by_source, parquet_small, million, "M", None),
+        (
+            "scan, 100 B in zstd batches, 16 KB as stored, beside uncompressed ones",
+            zstd, small, million, "M", 0.75,
+        ),
+        (
+            "the same in zstd batches, 16 KB before compression",
+            zstd_tiny, small, million, "M", None,
+        ),
+        (
+            "scan, 1 KB, all columns, beside zstd Parquet",
+            large, parquet_large, megabytes, "MB", 0.8,
+        ),
+    ):  # fmt: skip
+        table.add(
+            what,
+            f"{amount / ours:{RATE_FORMATS[unit]}} {unit}/s",
+            f"{amount / theirs:{RATE_FORMATS[unit]}} {unit}/s",
+            ratio=theirs / ours,
+            at_least=at_least,
+        )
 
 
 def _kernel(table: Table, directory: Path, scale: float) -> None:
