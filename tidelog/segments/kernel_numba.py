@@ -157,14 +157,14 @@ def _memcpy(_context: Any, target: Any, at: Any, source: Any, start: Any, size: 
     """
 
     def generated(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        to, frm = (
+        into, out_of = (
             builder.gep(context.make_array(kind)(context, builder, array).data, [position])
             for kind, array, position in (
                 (signature.args[0], values[0], values[1]),
                 (signature.args[2], values[2], values[3]),
             )
         )
-        cgutils.raw_memcpy(builder, to, frm, values[4], 1)  # type: ignore[no-untyped-call]
+        cgutils.raw_memcpy(builder, into, out_of, values[4], 1)  # type: ignore[no-untyped-call]
         return context.get_dummy_value()
 
     return types.void(target, at, source, start, size), generated

@@ -37,6 +37,7 @@ def scan(
     What is there is looked up now; each query of the frame then reads the same offsets.
 
     Args:
+        spark: A classic session: not one of Spark Connect.
         schema: The columns to make; None: all. Only these are decoded.
         options: Those of the source.
 
@@ -85,9 +86,6 @@ def _map_in_arrow(frame: DataFrame, function: Callable[..., Any], schema: Struct
     from pyspark.sql.udf import UserDefinedFunction
     from pyspark.util import PythonEvalType
 
-    java = getattr(frame, "_jdf", None)
-    if java is None:  # a frame of Spark Connect, whose client has pandas anyway
-        return frame.mapInArrow(function, schema)
     mapping = UserDefinedFunction(function, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     column = mapping(*(frame[name] for name in frame.columns))
-    return DataFrame(java.mapInArrow(column._jc, False, None), frame.sparkSession)
+    return DataFrame(frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)
