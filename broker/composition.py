@@ -29,6 +29,7 @@ from broker.exit_codes import ExitCode, StartError
 from broker.health import Health, State
 from broker.http.background_import import import_with_breaks
 from broker.http.lazy import LazyHttp
+from broker.kernel_syncs import KernelSyncs
 from broker.late_work import LateWork
 from broker.listeners import Listeners
 from broker.loop_watch import LoopWatch
@@ -87,6 +88,7 @@ class Broker:
         self._manager: PartitionManager | None = None
         self._listeners: Listeners | None = None
         self._executors: list[ThreadPoolExecutor] = []
+        self._kernel_syncs: KernelSyncs | None = None
         self._request_threads: ThreadPoolExecutor
         self._watch: LoopWatch | None = None
         self._late_work: LateWork | None = None
@@ -167,6 +169,8 @@ class Broker:
     async def _open_partitions(self, loop: asyncio.AbstractEventLoop) -> None:
         self.health.recovering("data directories are being opened")
         self._systemd.status("opening data directories")
+        if self.config.flush.in_kernel:
+            self._kernel_syncs = KernelSyncs.opened(loop)
         manager = PartitionManager(
             self.config,
             loop=loop,
@@ -176,6 +180,7 @@ class Broker:
             on_fatal=self._fail,
             maps_files=_sends_mapped_memory(loop),
             flush_executor=self._make_threads(self.config.flush.threads, "flush"),
+            kernel_syncs=self._kernel_syncs,
             registry_executor=self._make_threads(1, "registry"),
             recovery=StartRecovery(
                 monotonic=self._clock.monotonic,
@@ -327,6 +332,8 @@ class Broker:
                 self._watch.stop()
             for executor in self._executors:
                 executor.shutdown(wait=False, cancel_futures=True)
+            if self._kernel_syncs is not None:
+                self._kernel_syncs.close()
             await self._http.stop()
 
     async def __aenter__(self) -> Broker:

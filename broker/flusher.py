@@ -1,9 +1,11 @@
 """Flusher: group commit. Drives the engine's flush tasks from the event loop.
 
-A group is the logs that have something to flush, up to a number. Its tasks run side by side in a
-small pool of threads that only sit in system calls; when the last one returns, the loop publishes
-what became durable, which answers the produces that wait. The next group starts one loop turn after
-that: whoever was just answered gets to join it. (Starting at once halves the throughput, measured.)
+A group is the logs that have something to flush, up to a number. Its tasks run side by side: most
+are one fdatasync, which the kernel does by itself (`KernelSyncs`); the others, and all where it
+does not, run in a small pool of threads that only sit in system calls. When the last one has ended,
+the loop publishes what became durable, which answers the produces that wait. The next group starts
+one loop turn after that: whoever was just answered gets to join it. (Starting at once halves the
+throughput, measured.)
 
 Under flush policy `commit` any unflushed byte wakes the flusher. Under the others a log is flushed
 when it says so: after `flush_messages` or `flush_ms`, or with too many bytes unflushed.
@@ -30,6 +32,7 @@ from broker.storage.flush import DUE_NOW
 
 if TYPE_CHECKING:
     from broker.clock import Clock
+    from broker.kernel_syncs import KernelSyncs
     from broker.metrics import FlushMetrics
     from broker.storage.disk import DiskFile
     from broker.storage.flush import FlushTask
@@ -50,15 +53,29 @@ GROUP_CLOCK_LOGS: Final = 8
 class _Group:
     """Flush tasks under way together, and what is left of them to be started and to end."""
 
-    __slots__ = ("_jobs_left", "_lock", "_todo", "error", "started_s", "tasks")
+    __slots__ = (
+        "_jobs_left",
+        "_lock",
+        "_todo",
+        "error",
+        "in_kernel",
+        "parts",
+        "started_s",
+        "tasks",
+    )
 
-    def __init__(
-        self, tasks: list[tuple[PartitionLog, FlushTask]], jobs: int, started_s: float
-    ) -> None:
+    def __init__(self, tasks: list[tuple[PartitionLog, FlushTask]], started_s: float) -> None:
         self.tasks = tasks
         self.error: BaseException | None = None
         self.started_s = started_s
-        self._todo = deque(task for _, task in tasks)
+        self.in_kernel: list[FlushTask] = []
+        """Those that the kernel does by itself."""
+        self.parts = 0
+        """How many of the two, the kernel and the threads, have not ended."""
+
+    def give_to_threads(self, tasks: Iterable[FlushTask], jobs: int) -> None:
+        """Have these done by `run_job`, which is to be called so many times."""
+        self._todo = deque(tasks)
         self._jobs_left = jobs
         self._lock = threading.Lock()
 
@@ -95,15 +112,17 @@ class Flusher:
         on_fatal: Callable[[OSError], object],
         on_flushed: Callable[[Sequence[PartitionLog]], object] = lambda logs: None,
         threads_max: int = THREADS_MAX,
+        kernel: KernelSyncs | None = None,
     ) -> None:
         """Args:
         executor: Threads for fdatasync; not used for anything that runs Python for long.
+        kernel: Syncs files without them; None: there is no such thing.
         on_fatal: Called once, on the loop, after a failed fsync; must stop the broker.
         on_flushed: Called after each group with its logs, in the same turn; the answers that the
             group has brought about leave in the next one.
         """
         self._loop, self._clock, self._executor = loop, clock, executor
-        self._metrics, self._threads_max = metrics, threads_max
+        self._metrics, self._threads_max, self._kernel = metrics, threads_max, kernel
         self._on_fatal, self._on_flushed = on_fatal, on_flushed
         self._due: dict[PartitionLog, None] = {}
         self._timed: dict[PartitionLog, float] = {}  # when each is looked at
@@ -215,18 +234,64 @@ class Flusher:
                 self._schedule_start()
             self._tell_idle()
             return
-        jobs = min(len(tasks), self._threads_max)
-        group = self._group = _Group(tasks, jobs, self._clock.monotonic())
-        for _ in range(jobs):
-            self._executor.submit(group.run_job, self._group_ran)
+        self._run_group(_Group(tasks, monotonic()))
 
-    def _group_ran(self) -> None:
+    def _run_group(self, group: _Group) -> None:
+        self._group = group
+        rest = [task for _, task in group.tasks]
+        if self._kernel is not None:
+            rest = self._give_to_kernel(group, self._kernel, rest)
+        if rest:
+            group.parts += 1
+            jobs = min(len(rest), self._threads_max)
+            group.give_to_threads(rest, jobs)
+            for _ in range(jobs):
+                self._executor.submit(group.run_job, self._threads_ended)
+
+    def _give_to_kernel(
+        self, group: _Group, kernel: KernelSyncs, tasks: list[FlushTask]
+    ) -> list[FlushTask]:
+        """Have the kernel do what it can; return the other tasks."""
+        simple: list[FlushTask] = []
+        descriptors: list[int] = []
+        rest: list[FlushTask] = []
+        for task in tasks:
+            descriptor = task.sync_descriptor
+            if descriptor is None:
+                rest.append(task)
+            else:
+                simple.append(task)
+                descriptors.append(descriptor)
+        begun = kernel.begin(descriptors, self._kernel_ended) if descriptors else 0
+        for task in simple[:begun]:
+            task.begin()
+        group.in_kernel = simple[:begun]
+        group.parts += begun > 0
+        return rest + simple[begun:]
+
+    def _kernel_ended(self, error: OSError | None) -> None:
+        group = self._group
+        assert group is not None, "syncs ended that were not begun"
+        if error is None:
+            seconds = self._clock.monotonic() - group.started_s
+            for task in group.in_kernel:
+                task.synced(seconds)
+        elif group.error is None:
+            group.error = error
+        self._part_ended()
+
+    def _threads_ended(self) -> None:
         """In a thread."""
-        self._loop.call_soon_threadsafe(self._finish_group)
+        self._loop.call_soon_threadsafe(self._part_ended)
 
-    def _finish_group(self) -> None:
-        group, self._group = self._group, None
-        assert group is not None, "a group ended that was not begun"
+    def _part_ended(self) -> None:
+        assert self._group is not None, "a group ended that was not begun"
+        self._group.parts -= 1
+        if not self._group.parts:
+            self._finish_group(self._group)
+
+    def _finish_group(self, group: _Group) -> None:
+        self._group = None
         waiters, self._group_waiters = self._group_waiters, []
         for waiter in waiters:
             if not waiter.done():

@@ -46,6 +46,7 @@ from protocol.stored.file_names import is_topic_name
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.config import Config, TopicsConfig
+    from broker.kernel_syncs import KernelSyncs
     from broker.start_recovery import StartRecovery
     from broker.storage.disk import Disk
     from broker.storage.log_directory import LogDirectory
@@ -64,10 +65,10 @@ class PartitionManager:
         on_fatal: Called once after a failed sync: the process must end, and say so.
         maps_files: The event loop can send mapped files (uvloop).
         flush_executor: Threads for syncs; its own without it, as the configuration says.
-        registry_executor: One thread for the registry; its own without it.
+        kernel_syncs: Does without threads what it can.
+        registry_executor, watch_executor: Threads for the registry (one) and to look at disks.
         registry_path: Where the registry is, if not in the first data directory.
         recovery: Recovers many logs at once; without it they are recovered one by one.
-        watch_executor: Threads to look at disks; its own without it.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class PartitionManager:
         on_fatal: Callable[[OSError], object],
         maps_files: bool,
         flush_executor: Executor | None = None,
+        kernel_syncs: KernelSyncs | None = None,
         registry_executor: Executor | None = None,
         registry_path: Path | None = None,
         recovery: StartRecovery | None = None,
@@ -101,14 +103,10 @@ class PartitionManager:
             recovery=recovery,
         )
         self.flusher = Flusher(
-            loop,
-            clock,
-            self._threads,
-            metrics=metrics.flush,
-            on_fatal=self._fail,
-            on_flushed=self._write_durable_offsets,
-            threads_max=config.flush.threads,
-        )
+            loop, clock, self._threads, metrics=metrics.flush, on_fatal=self._fail,
+            on_flushed=self._write_durable_offsets, threads_max=config.flush.threads,
+            kernel=kernel_syncs,
+        )  # fmt: skip
         self._deadlines = CommitDeadlines(loop, clock)
         self._table, self._locks = PartitionTable(), TopicLocks()
         self.is_draining = False
@@ -154,12 +152,10 @@ class PartitionManager:
             DataDirectoryError: the start is refused.
             OSError: the disk refused; a failed sync among others.
         """
-        logs_by_topic = await self.store.open()
-        for topic, logs in logs_by_topic.items():
+        for topic, logs in (await self.store.open()).items():
             self._publish(topic, logs)
             self._warn_of_policy(topic)
-        directories = self.store.directories.present
-        storage = self._metrics.storage
+        directories, storage = self.store.directories.present, self._metrics.storage
         storage.recovery_seconds += sum(each.summary.seconds for each in directories)
         storage.truncated_bytes = sum(each.summary.cut_bytes for each in directories)
         self._metrics.partition_samples = self.partition_samples

@@ -58,6 +58,11 @@ class DiskFile(Protocol):
         """
         ...
 
+    @property
+    def sync_descriptor(self) -> int | None:
+        """The descriptor whose fdatasync is all that `sync` does; None if it does anything else."""
+        ...
+
     def start_writeback(self, position: int, size: int) -> None:
         """Have the kernel start writing dirty pages (sync_file_range): a hint, nothing durable."""
         ...

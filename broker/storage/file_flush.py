@@ -32,11 +32,19 @@ class FileFlush:
         Raises:
             OSError: final. Call `finish` all the same, and end the process.
         """
-        assert self._succeeded is None, "a flush is synced once, and never again after an error"
-        self._succeeded = False
+        self.begin()
         started = self._handles.monotonic()
         self.file.sync()
-        self._seconds = self._handles.monotonic() - started
+        self.synced(self._handles.monotonic() - started)
+
+    def begin(self) -> None:
+        """Take note that the file is being synced, by `sync` or by the kernel on its own."""
+        assert self._succeeded is None, "a flush is synced once, and never again after an error"
+        self._succeeded = False
+
+    def synced(self, seconds: float) -> None:
+        """Take note that it has been, in so many seconds."""
+        self._seconds = seconds
         self._succeeded = True
 
     def finish(self) -> None:

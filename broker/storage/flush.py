@@ -8,7 +8,9 @@ The order of everything that makes bytes durable, for one log:
    files with unflushed bytes (sealed segments with their indexes, the active one's log; of a new
    partition also its two small files), and the directories with entries that are not synced yet.
 3. `FlushTask.run`, in a thread: fdatasync of every file, *then* fsync of the directories. Only when
-   both have returned does anything count: a file whose name is lost is lost.
+   both have returned does anything count: a file whose name is lost is lost. Where it is one file
+   and nothing else, as of nearly every commit, the kernel does it without a thread
+   (`FlushTask.begin`, `synced`): the same sync of the same descriptor.
 4. `PartitionLog.flush_completed`, on the loop: durable offset and recovery point = the snapshot's
    log end offset; under policy `commit` the high watermark too, which answers who waits for it. The
    log's slot of `durable-offsets` is set.
@@ -96,6 +98,24 @@ class FlushTask:
                     raise
                 self.unreachable = error
                 return
+        self.has_run = True
+
+    @property
+    def sync_descriptor(self) -> int | None:
+        """The open file whose fdatasync is all there is to do; None: it takes `run`."""
+        if self.files or self.directories or len(self.flushes) != 1:
+            return None
+        return self.flushes[0].file.sync_descriptor
+
+    def begin(self) -> None:
+        """Take note that the kernel syncs that file: instead of `run`."""
+        for flush in self.flushes:
+            flush.begin()
+
+    def synced(self, seconds: float) -> None:
+        """Take note that the kernel has synced it; not called after an error, which is final."""
+        for flush in self.flushes:
+            flush.synced(seconds)
         self.has_run = True
 
     def check_reached(self) -> None:

@@ -117,6 +117,10 @@ class OsFile:
     def sync(self) -> None:
         _sync(self._descriptor)
 
+    @property
+    def sync_descriptor(self) -> int | None:
+        return self._descriptor
+
     def start_writeback(self, position: int, size: int) -> None:
         if _sync_file_range is not None:
             # Its result is left alone: with this flag it does not take the error away from the

@@ -231,12 +231,25 @@ from broker.daemon import main
 sys.exit(main(sys.argv[1:]))
 """
 
+FAILING_SYNC_IN_KERNEL = """
+import os, sys
+from broker.storage.kernel_aio import KernelAio
+ended = KernelAio.ended
+KernelAio.ended = lambda self: [5 * os.path.exists({marker!r}) or one for one in ended(self)]
+from broker.daemon import main
+sys.exit(main(sys.argv[1:]))
+"""
 
+
+@pytest.mark.parametrize(
+    ("program", "in_kernel"), [(FAILING_SYNC, "false"), (FAILING_SYNC_IN_KERNEL, "true")]
+)
 def test_given_a_disk_that_fails_a_sync_when_producing_then_the_process_ends_unacknowledged(
-    tmp_path,
+    tmp_path, program, in_kernel
 ):
     marker = tmp_path / "fail"
-    with daemon_process(tmp_path, code=FAILING_SYNC.format(marker=str(marker))) as daemon:
+    code, setting = program.format(marker=str(marker)), f"flush.in_kernel={in_kernel}"
+    with daemon_process(tmp_path, setting, code=code) as daemon:
         bound = daemon.wait_ready()
         with RawClient(bound["native_port"]) as client:
             first = client.produce("logs", b"kept")

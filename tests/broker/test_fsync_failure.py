@@ -6,9 +6,10 @@ import os
 import aiohttp
 import pytest
 
-from broker import composition
+from broker import composition, kernel_syncs
 from broker.composition import Broker
 from broker.health import State
+from broker.storage.kernel_aio import KernelAio
 from broker.storage.os_disk import OsDisk, OsFile
 from protocol.error_codes import ErrorCode
 from protocol.native.responses import decode_message_set_send, decode_produce_response
@@ -41,6 +42,10 @@ class FailingFile(OsFile):
         if self._disk.error is not None and str(self.path).endswith(".log"):
             raise self._disk.error
         super().sync()
+
+    @property
+    def sync_descriptor(self):
+        return None
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
@@ -86,6 +91,30 @@ async def test_given_a_failed_sync_when_clients_wait_then_they_get_56_and_readyz
     error, data = decode_message_set_send(fetched)
     assert error == 0
     assert b"kept" in bytes(data)
+
+
+async def test_given_a_sync_that_fails_in_the_kernel_when_clients_wait_then_they_get_56(
+    tmp_path, monkeypatch
+):
+    class FailingAio(KernelAio):
+        error = 0
+
+        def ended(self):
+            return [self.error or result for result in super().ended()]
+
+    monkeypatch.setattr(kernel_syncs, "KernelAio", FailingAio)
+    monkeypatch.setattr(composition, "FAILURE_ANSWERS_S", 0.2)
+    broker = Broker(configuration(tmp_path))
+    async with broker:
+        await request(broker, produce_request("logs", b"kept"))
+        FailingAio.error = errno.EIO
+
+        (produced,) = await request(broker, produce_request("logs", b"lost"))
+        await broker.failed.wait()
+
+        assert decode_produce_response(produced).error == ErrorCode.KAFKA_STORAGE_ERROR
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            await broker.stop()
 
 
 async def loaded(broker):

@@ -101,6 +101,10 @@ class FakeFile:
             raise
         self.inode.sync()
 
+    @property
+    def sync_descriptor(self) -> None:
+        return None  # there is no descriptor: only `sync` does it
+
     def start_writeback(self, position: int, size: int) -> None:
         self._check_open()
         self._disk.note("start_writeback", self.path, position, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from broker.flusher import Flusher
@@ -13,11 +14,43 @@ from tests.support.manual_loop import HeldExecutor, ManualLoop
 class FakeTask:
     def __init__(self, log: FakeLog, end: int) -> None:
         self.log, self.end = log, end
+        self.sync_descriptor = log.descriptor
+        self.seconds: float | None = None
 
     def run(self) -> None:
         self.log.syncs += 1
         if self.log.sync_error is not None:
             raise self.log.sync_error
+
+    def begin(self) -> None:
+        self.log.kernel_syncs += 1
+
+    def synced(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
+class FakeKernel:
+    """A kernel that ends its syncs when the test says so, and takes only so many at a time."""
+
+    def __init__(self, syncs_max: int = 1000) -> None:
+        self.syncs_max = syncs_max
+        self.rounds: list[list[int]] = []
+        self._on_ended: Callable[[OSError | None], object] | None = None
+
+    def begin(
+        self, descriptors: Sequence[int], on_ended: Callable[[OSError | None], object]
+    ) -> int:
+        assert self._on_ended is None, "a round is under way"
+        begun = list(descriptors[: self.syncs_max])
+        if begun:
+            self.rounds.append(begun)
+            self._on_ended = on_ended
+        return len(begun)
+
+    def end(self, error: OSError | None = None) -> None:
+        assert self._on_ended is not None, "no round is under way"
+        on_ended, self._on_ended = self._on_ended, None
+        on_ended(error)
 
 
 class FakeLog:
@@ -30,6 +63,8 @@ class FakeLog:
         self.sync_error: OSError | None = None
         self.failure: OSError | None = None
         self.is_out = False
+        self.descriptor: int | None = None
+        self.kernel_syncs = 0
         self.writeback: tuple[Any, int, int] | None = None
 
     def append(self, due_at: float | None = DUE_NOW) -> None:
@@ -62,7 +97,7 @@ class FakeLog:
 class Bench:
     """A flusher on a manual loop, with a disk that syncs when the test says so."""
 
-    def __init__(self, threads_max: int = 8) -> None:
+    def __init__(self, threads_max: int = 8, kernel: FakeKernel | None = None) -> None:
         self.loop = ManualLoop()
         self.disk = HeldExecutor()
         self.metrics = FlushMetrics()
@@ -76,7 +111,11 @@ class Bench:
             on_fatal=self.fatal.append,
             on_flushed=lambda logs: self.groups.append(list(logs)),  # type: ignore[arg-type]
             threads_max=threads_max,
+            kernel=kernel,  # type: ignore[arg-type]
         )
 
-    def log(self) -> FakeLog:
-        return FakeLog(self.flusher)
+    def log(self, descriptor: int | None = None) -> FakeLog:
+        """Make a log; one with a descriptor has nothing to flush but that file."""
+        log = FakeLog(self.flusher)
+        log.descriptor = descriptor
+        return log
