@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import time
 from typing import Final
 
 from protocol.native.request_types import RequestType
@@ -11,7 +12,8 @@ from protocol.record_batch_builder import build_value_batch
 from protocol.simple_message_set import build_set
 
 TOPIC: Final = "bench"
-TIMESTAMP_MS: Final = 1_700_000_000_000
+TIMESTAMP_MS: Final = time.time_ns() // 1_000_000
+"""Now: retention would delete what is older than a week in the middle of a run."""
 FETCH_BYTES: Final = 1024 * 1024 + 4096
 PRODUCE_ANSWER_BYTES: Final = 26
 

@@ -1,7 +1,8 @@
 """Through the Kafka protocol, beside Apache Kafka 4.3 with its defaults, by the same client.
 
 Tidelog syncs before it acknowledges (flush policy `commit`) unless a row says otherwise; Kafka's
-default leaves that to the operating system. The servers take turns; each figure is the median.
+default leaves that to the operating system. The servers take turns; each figure is the median. A
+third server keeps nothing of what it gets: how far a rate can be raised with this client.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ ROUNDS = 3
 SIZES = {100: 1_000_000, 1_000: 300_000}
 """Messages of each size in a round."""
 STARTS = 3
+NOTHING_KEPT = "a server that keeps nothing"
+"""`bench.kafka_floor`: what is between the two is all that any server can do about a rate."""
 
 
 class Peer(NamedTuple):
@@ -45,6 +48,25 @@ class Peer(NamedTuple):
         return result | {"cpu": self.server.cpu_seconds() - before}
 
 
+Peers = dict[str, Peer]
+"""By name: ours, theirs if there is one, and the floor."""
+
+
+class Figures(NamedTuple):
+    """Of one load, or the medians of several."""
+
+    rate: float
+    """Messages a second."""
+    cpu: float
+    """Seconds of the server's CPU a million messages."""
+
+    def rate_text(self, size: int) -> str:
+        return f"{self.rate / 1e6:.2f} M/s, {self.rate * size / 1e6:.0f} MB/s"
+
+    def cpu_text(self) -> str:
+        return f"{self.cpu:.2f} CPU s per million"
+
+
 def run(table: Table, scale: float) -> None:
     print("kafka:", flush=True)
     absent = kafka_node.missing()
@@ -53,8 +75,13 @@ def run(table: Table, scale: float) -> None:
     with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as name:
         directory = Path(name)
         _starts(table, directory / "starts", absent)
-        with _ours(directory / "commit") as ours, _theirs(directory / "kafka", absent) as theirs:
-            _throughput(table, ours, theirs, scale, "commit")
+        with (
+            _ours(directory / "commit") as ours,
+            _theirs(directory / "kafka", absent) as theirs,
+            _floor(directory) as floor,
+        ):
+            peers = {"ours": ours, "theirs": theirs, "floor": floor}
+            _throughput(table, _present(peers), scale, "commit")
             _sizes(table, ours, theirs)
             _join(table, ours, theirs)
             kafka_requests.run(table, ours, theirs, scale)
@@ -62,7 +89,7 @@ def run(table: Table, scale: float) -> None:
             _ours(directory / "os", "topics.flush_policy=os") as ours,
             _theirs(directory / "kafka-2", absent) as theirs,
         ):
-            _throughput(table, ours, theirs, scale, "os")
+            _throughput(table, _present({"ours": ours, "theirs": theirs}), scale, "os")
             _latency(table, ours, theirs, scale)
 
 
@@ -82,6 +109,16 @@ def _theirs(directory: Path, absent: str | None) -> Iterator[Peer | None]:
     with kafka_node.node(directory) as (server, _):
         time.sleep(5.0)  # the JVM settles
         yield Peer(server, server.port)
+
+
+@contextmanager
+def _floor(directory: Path) -> Iterator[Peer]:
+    with processes.kafka_floor(directory / "floor.port") as server:
+        yield Peer(server, server.port)
+
+
+def _present(peers: dict[str, Peer | None]) -> Peers:
+    return {who: peer for who, peer in peers.items() if peer is not None}
 
 
 def _starts(table: Table, directory: Path, absent: str | None) -> None:
@@ -104,52 +141,60 @@ def _starts(table: Table, directory: Path, absent: str | None) -> None:
     )  # fmt: skip
 
 
-def _throughput(
-    table: Table, ours: Peer, theirs: Peer | None, scale: float, flush_policy: str
-) -> None:
-    peers = [peer for peer in (ours, theirs) if peer is not None]
+def _throughput(table: Table, peers: Peers, scale: float, flush_policy: str) -> None:
     for size, messages in SIZES.items():
-        count = max(10_000, int(messages * scale))
-        runs: dict[tuple[int, str], list[tuple[float, float]]] = {}
-        for turn in range(ROUNDS):
-            for number, peer in enumerate(peers):
-                topic = f"b{size}-{turn}"
-                for name, arguments in (
-                    ("produce", (topic, str(size), str(count))),
-                    ("consume", (topic, str(count))),
-                ):
-                    done = peer.load(name, *arguments)
-                    figures = count / done["seconds"], done["cpu"] / count * 1e6
-                    runs.setdefault((number, name), []).append(figures)
+        runs = _runs(peers, size, max(10_000, int(messages * scale)))
         has_bars = flush_policy == "commit"
         bars = {"produce": (2.0 if size == 1_000 else 1.5, 0.25), "consume": (1.2, 0.5)}
         for name, (rate_bar, cpu_bar) in bars.items():
-            rates_and_cpu = [
-                tuple(statistics.median(column) for column in zip(*runs[number, name], strict=True))
-                for number in range(len(peers))
-            ]
+            figures = {who: _medians(runs[who, name]) for who in peers}
             _add_pair(
-                table, f"{name}, {size} B, flush {flush_policy}", size, rates_and_cpu,
+                table, f"{name}, {size} B, flush {flush_policy}", size, figures,
                 rate_bar if has_bars else None, cpu_bar if has_bars else None,
             )  # fmt: skip
+
+
+def _runs(peers: Peers, size: int, count: int) -> dict[tuple[str, str], list[Figures]]:
+    """Have each server take its turn, some rounds; return the figures by server and direction."""
+    runs: dict[tuple[str, str], list[Figures]] = {}
+    for turn in range(ROUNDS):
+        for who, peer in peers.items():
+            topic = f"b{turn}-{size}"
+            for name, arguments in (
+                ("produce", (topic, str(size), str(count))),
+                ("consume", (topic, str(count))),
+            ):
+                done = peer.load(name, *arguments)
+                figures = Figures(count / done["seconds"], done["cpu"] / count * 1e6)
+                runs.setdefault((who, name), []).append(figures)
+    return runs
+
+
+def _medians(runs: list[Figures]) -> Figures:
+    return Figures(*(statistics.median(column) for column in zip(*runs, strict=True)))
 
 
 def _add_pair(
     table: Table,
     name: str,
     size: int,
-    figures: list[tuple[float, ...]],
+    figures: dict[str, Figures],
     rate_bar: float | None,
     cpu_bar: float | None,
 ) -> None:
-    shown = [
-        (f"{rate / 1e6:.2f} M/s, {rate * size / 1e6:.0f} MB/s", f"{cpu:.2f} CPU s per million")
-        for rate, cpu in figures
-    ]
-    theirs = shown[1] if len(shown) > 1 else ("", "")
-    ratios = (figures[0][0] / figures[1][0], figures[0][1] / figures[1][1]) if shown[1:] else None
-    table.add(f"{name}", shown[0][0], theirs[0], ratio=ratios and ratios[0], at_least=rate_bar)
-    table.add(f"{name}: CPU", shown[0][1], theirs[1], ratio=ratios and ratios[1], at_most=cpu_bar)
+    ours, theirs, floor = (figures.get(who) for who in ("ours", "theirs", "floor"))
+    assert ours is not None, "a run without the server that it is for"
+    rates = [each.rate_text(size) if each else "" for each in (ours, theirs, floor)]
+    cpu = [each.cpu_text() if each else "" for each in (ours, theirs, floor)]
+    ratio = ours.rate / theirs.rate if theirs else None
+    table.add(name, rates[0], rates[1], ratio=ratio, at_least=rate_bar)
+    ratio = ours.cpu / theirs.cpu if theirs else None
+    table.add(f"{name}: CPU", cpu[0], cpu[1], ratio=ratio, at_most=cpu_bar)
+    if floor is not None:
+        ratio = floor.rate / theirs.rate if theirs else None
+        table.add(f"{name}: {NOTHING_KEPT}", rates[2], rates[1], ratio=ratio)
+        ratio = floor.cpu / theirs.cpu if theirs else None
+        table.add(f"{name}: {NOTHING_KEPT}: CPU", cpu[2], cpu[1], ratio=ratio)
 
 
 def _sizes(table: Table, ours: Peer, theirs: Peer | None) -> None:
@@ -162,8 +207,8 @@ def _sizes(table: Table, ours: Peer, theirs: Peer | None) -> None:
 
 def _join(table: Table, ours: Peer, theirs: Peer | None) -> None:
     def milliseconds(peer: Peer) -> float:
-        peer.load("join", "b1000-0")  # the first one makes __consumer_offsets
-        waits: list[float] = [peer.load("join", "b1000-0")["milliseconds"] for _ in range(5)]
+        peer.load("join", "b0-1000")  # the first one makes __consumer_offsets
+        waits: list[float] = [peer.load("join", "b0-1000")["milliseconds"] for _ in range(5)]
         return statistics.median(waits)
 
     waited = milliseconds(ours)

@@ -136,6 +136,14 @@ def floor(kind: str, file: Path) -> Iterator[Server]:
 
 
 @contextmanager
+def kafka_floor(ready: Path) -> Iterator[Server]:
+    """Run the server of `bench.kafka_floor`."""
+    with _running([sys.executable, "-m", "bench.kafka_floor", str(ready)]) as process:
+        _wait_for(ready, process)
+        yield Server(process, int(ready.read_text()))
+
+
+@contextmanager
 def _running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(command)
     try:

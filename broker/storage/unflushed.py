@@ -144,13 +144,18 @@ class Unflushed:
         )
 
     def writeback_due(self) -> tuple[DiskFile, int, int] | None:
-        """Return file, position and size of what was appended since the last step was named."""
+        """Return file, position and size of what was appended since the last step was named.
+
+        None: too little yet, or it is synced all the time.
+        """
         step = self._context.options.writeback_bytes
         active = self._log.active
         if active.size_bytes < self.writeback_at:
             return None
         start = self.writeback_at - step
         self.writeback_at = active.size_bytes + step
+        if self._is_commit:
+            return None  # the sync that is due at once writes it, without a thread of ours
         return self._context.handles.get(active.path), start, active.size_bytes - start
 
     # --- flushing it --------------------------------------------------------------------------

@@ -179,6 +179,17 @@ def test_given_many_bytes_when_asked_for_write_back_then_each_byte_is_named_once
     assert all(before[1] == after[0] for before, after in pairwise(ranges))
 
 
+def test_given_policy_commit_when_asked_for_write_back_then_the_syncs_do_it_all():
+    storage = LogStorage(options=StorageOptions(writeback_bytes=150))
+
+    named = []
+    for _ in range(7):
+        storage.append(b"x")
+        named.append(storage.log.writeback_due())
+
+    assert named == [None] * 7
+
+
 # --- what and in which order ---------------------------------------------------------------------
 
 
