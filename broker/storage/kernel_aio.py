@@ -25,7 +25,8 @@ import os
 import platform
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 IOCB: Final = struct.Struct("<QIIHhI32xII")
@@ -59,16 +60,19 @@ class KernelAio:
         numbers = _NUMBERS.get(platform.machine())
         if sys.platform != "linux" or sys.byteorder != "little" or numbers is None:
             raise OSError(errno.ENOSYS, "Linux AIO is not known on this kind of machine")
-        setup, *rest = map(ctypes.c_long, numbers)
-        self._destroy, self._get_events, self._submit = rest
-        # Nothing here blocks, so the interpreter lock is kept: letting go of it costs more.
-        self._call: Any = ctypes.PyDLL(None, use_errno=True).syscall
-        self._call.restype = ctypes.c_long
-        self._context = ctypes.c_ulong(0)
-        if self._call(setup, ctypes.c_long(requests_max), ctypes.byref(self._context)) < 0:
-            raise _last_error()
+        setup, destroy, get_events, submit = numbers
+        long, unsigned_long, pointer = ctypes.c_long, ctypes.c_ulong, ctypes.c_void_p
+        self._destroy = _system_call(destroy, unsigned_long)
+        self._get_events = _system_call(get_events, unsigned_long, long, long, pointer, pointer)
+        self._submit = _system_call(submit, unsigned_long, long, pointer)
         self.event_descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         """Readable when a request has ended; for the event loop."""
+        context = unsigned_long(0)
+        if _system_call(setup, long, pointer)(requests_max, ctypes.byref(context)) < 0:
+            error = _last_error()
+            os.close(self.event_descriptor)
+            raise error
+        self._context = context.value
         self.requests_max = requests_max
         self._requests = ctypes.create_string_buffer(IOCB.size * requests_max)
         self._events = ctypes.create_string_buffer(EVENT.size * requests_max)
@@ -91,8 +95,7 @@ class KernelAio:
         """
         for position, descriptor in enumerate(descriptors):
             FD.pack_into(self._requests, position * IOCB.size + FD_POSITION, descriptor)
-        count = ctypes.c_long(len(descriptors))
-        begun: int = self._call(self._submit, self._context, count, self._pointers)
+        begun = self._submit(self._context, len(descriptors), self._pointers)
         if begun < 0:
             error = _last_error()
             if error.errno == errno.EAGAIN:
@@ -106,10 +109,7 @@ class KernelAio:
             os.eventfd_read(self.event_descriptor)
         except BlockingIOError:
             return []
-        most = ctypes.c_long(self.requests_max)
-        count: int = self._call(
-            self._get_events, self._context, ctypes.c_long(0), most, self._events, None
-        )
+        count = self._get_events(self._context, 0, self.requests_max, self._events, None)
         if count < 0:
             raise _last_error()
         unpack = EVENT.unpack_from
@@ -117,10 +117,17 @@ class KernelAio:
 
     def close(self) -> None:
         """Let go of it, once what is under way has ended; a second call does nothing."""
-        if self._context.value:
-            self._call(self._destroy, self._context)
-            self._context.value = 0
+        if self._context:
+            self._destroy(self._context)
+            self._context = 0
             os.close(self.event_descriptor)
+
+
+def _system_call(number: int, *arguments: type[Any]) -> Callable[..., int]:
+    """Return a system call as a function. It keeps the interpreter lock: none of these blocks."""
+    call = ctypes.PyDLL(None, use_errno=True)["syscall"]
+    call.restype, call.argtypes = ctypes.c_long, (ctypes.c_long, *arguments)
+    return partial(call, number)
 
 
 def _last_error() -> OSError:
