@@ -19,6 +19,7 @@ from broker.requests.waiting_fetch import Entry, WaitingFetch
 from broker.requests.warm_slices import WarmSlices
 from broker.steps import Steps
 from broker.storage.log_reader import ReadLimit
+from broker.storage.segment_check import BytesUncheckedError
 from protocol.error_codes import ErrorCode
 from protocol.errors import TidelogError
 from protocol.kafka.encoded_parts import encode_in_place
@@ -31,6 +32,7 @@ from protocol.kafka.fetch import (
     FetchTopic,
     PartitionData,
 )
+from protocol.kafka.fetched import LOG_START_FROM, encode_fetched
 
 if TYPE_CHECKING:
     from broker.kafka_api.kafka_api import KafkaApi
@@ -48,6 +50,7 @@ class FetchHandler:
     """Reads what clients ask for; one for all connections."""
 
     def __init__(self, server: KafkaApi) -> None:
+        self._partitions = server.manager.partitions_by_topic
         self.loop, self.manager, self.runner = server.loop, server.manager, server.runner
         self.monotonic, self.maps_slices = server.monotonic, server.maps_slices
         self.warm_slices = WarmSlices(server.monotonic)
@@ -58,7 +61,60 @@ class FetchHandler:
         """Handle a Fetch."""
         if request.session_epoch not in WHOLE_REQUEST_EPOCHS:
             return FetchResponse(error_code=call.count_error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        topics = request.topics
+        if len(topics) == 1 and len(topics[0].partitions) == 1:
+            plain = self._plain(topics[0], request, call)
+            if plain is not None:
+                return plain
         return _Fetch(self, request, call).answer()
+
+    def _plain(self, topic: FetchTopic, request: FetchRequest, call: Call) -> Parts | None:
+        """Answer for the only partition, if there is enough at once and nothing special about it.
+
+        Returns:
+            None: what it is `_Fetch` finds out, be it an error, or that it has to wait.
+        """
+        asked = topic.partitions[0]
+        index, offset = asked.partition, asked.fetch_offset
+        partitions = self._partitions.get(self.name(topic, call.version) or b"")
+        if (
+            partitions is None
+            or not 0 <= index < len(partitions)
+            or (partition := partitions[index]) is None
+        ):
+            return None
+        log, is_committed = partition.log, request.isolation_level == READ_COMMITTED
+        watermark = log.watermark
+        if (
+            offset >= watermark.offset
+            or asked.current_leader_epoch not in (NO_EPOCH, log.leader_epoch)
+            or call.version < LOG_START_FROM
+        ):
+            return None
+        room = min(request.max_bytes, self.response_bytes_max - ENTRY_OVERHEAD_BYTES)
+        max_bytes = max(min(asked.partition_max_bytes, room), 1)
+        try:
+            if offset < partition.legacy_end_offset:
+                return None
+            if is_committed and log.upkeep.has_transactions():
+                return None
+            data = log.reader.read(
+                offset, max_bytes, ReadLimit.HIGH_WATERMARK, min_one=True, at_once=False
+            )
+            if len(data.slices) != 1 or data.size_bytes < min(request.min_bytes, max_bytes):
+                return None
+            (piece,) = data.slices
+            if self.warm_slices.is_cold(piece):
+                return None
+            records = piece.buffers(mapped=self.maps_slices)
+        except (TidelogError, BytesUncheckedError):
+            return None
+        partition.bytes_out += data.size_bytes
+        return encode_fetched(
+            call.version, call.correlation_id, topic.topic, topic.topic_id, index,
+            (watermark.offset, watermark.last_stable_offset, log.log_start_offset), records,
+            is_committed=is_committed,
+        )  # fmt: skip
 
     def name(self, topic: FetchTopic, version: int) -> bytes | None:
         """Return a topic's name; None: no topic has its id."""
