@@ -54,15 +54,8 @@ class _Group:
     """Flush tasks under way together, and what is left of them to be started and to end."""
 
     __slots__ = (
-        "_jobs_left",
-        "_lock",
-        "_todo",
-        "error",
-        "in_kernel",
-        "parts",
-        "started_s",
-        "tasks",
-    )
+        "_jobs_left", "_lock", "_todo", "error", "in_kernel", "parts", "started_s", "tasks",
+    )  # fmt: skip
 
     def __init__(self, tasks: list[tuple[PartitionLog, FlushTask]], started_s: float) -> None:
         self.tasks = tasks
