@@ -71,6 +71,8 @@ class KernelAio:
         if _system_call(setup, long, pointer)(requests_max, ctypes.byref(context)) < 0:
             error = _last_error()
             os.close(self.event_descriptor)
+            if error.errno == errno.EAGAIN:
+                error.strerror = "the machine's requests, fs.aio-max-nr, are used up"
             raise error
         self._context = context.value
         self.requests_max = requests_max

@@ -113,8 +113,10 @@ def test_given_a_context_when_closed_twice_then_its_descriptor_is_closed_once(fi
 def test_given_more_requests_than_the_machine_allows_when_made_then_it_says_so():
     limit = int(Path("/proc/sys/fs/aio-max-nr").read_text())
 
-    with pytest.raises(OSError, match=os.strerror(errno.EAGAIN)):
+    with pytest.raises(OSError, match="fs.aio-max-nr, are used up") as refusal:
         KernelAio(limit + 1)
+
+    assert refusal.value.errno == errno.EAGAIN
 
 
 def test_given_a_machine_whose_system_calls_are_unknown_when_made_then_it_says_so(
