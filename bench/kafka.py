@@ -26,7 +26,7 @@ SIZES = {100: 1_000_000, 1_000: 300_000}
 """Messages of each size in a round."""
 STARTS = 3
 NOTHING_KEPT = "a server that keeps nothing"
-"""`bench.kafka_floor`: what is between the two is all that any server can do about a rate."""
+"""`bench.kafka_floor`: about as quick as a server can be with this client, in the same run."""
 
 
 class Peer(NamedTuple):

@@ -1,4 +1,4 @@
-"""A server of the Kafka protocol that keeps nothing: the most that a client can do with any server.
+"""A server of the Kafka protocol that keeps nothing: about as much as a client can do with any.
 
 What is produced is read from the socket and forgotten; what is fetched is one batch made
 beforehand, again and again, whose base offset is set to what was asked for. Nothing is checked, and

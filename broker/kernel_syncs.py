@@ -76,7 +76,12 @@ class KernelSyncs:
     def _collect(self) -> None:
         if self._aio is None:
             return
-        results = self._aio.ended()
+        try:
+            results = self._aio.ended()
+        except OSError as error:  # nobody will ever know how they went: as final as a failed sync
+            self._under_way = 0
+            self._on_ended(error)
+            return
         for number in results:
             if number and self._error is None:
                 self._error = OSError(number, os.strerror(number))

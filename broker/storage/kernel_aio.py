@@ -126,7 +126,10 @@ class KernelAio:
 
 
 def _system_call(number: int, *arguments: type[Any]) -> Callable[..., int]:
-    """Return a system call as a function. It keeps the interpreter lock: none of these blocks."""
+    """Return a system call as a function.
+
+    It keeps the interpreter lock, for none of them blocks but the one that ends a context.
+    """
     call = ctypes.PyDLL(None, use_errno=True)["syscall"]
     call.restype, call.argtypes = ctypes.c_long, (ctypes.c_long, *arguments)
     return partial(call, number)

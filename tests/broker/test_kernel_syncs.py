@@ -24,6 +24,8 @@ class FakeAio:
         self.refusal: OSError | None = None
         self.begun: list[list[int]] = []
         self.is_closed = False
+        self.loss: OSError | None = None
+        """Why results cannot be had any more."""
         self._results: list[int] = []
 
     def begin(self, descriptors: Sequence[int]) -> int:
@@ -38,6 +40,8 @@ class FakeAio:
 
     def ended(self) -> list[int]:
         os.eventfd_read(self.event_descriptor)
+        if self.loss is not None:
+            raise self.loss
         results, self._results = self._results, []
         return results
 
@@ -102,6 +106,17 @@ def test_given_a_round_that_failed_when_the_next_does_not_then_nothing_is_said_o
     rounds.end(0)
 
     assert [error and error.errno for error in rounds.ended] == [errno.EIO, None]
+
+
+def test_given_results_that_cannot_be_had_when_collected_then_the_round_has_failed(
+    rounds: Rounds,
+):
+    rounds.begin(7, 8)
+    rounds.aio.loss = OSError(errno.EINVAL, "Invalid argument")
+
+    rounds.end(0)
+
+    assert rounds.ended == [rounds.aio.loss]  # nobody waits for ever, and nothing is acknowledged
 
 
 def test_given_more_files_than_fit_when_begun_then_the_first_ones_are(rounds: Rounds):

@@ -7,6 +7,7 @@ from typing import Any, Final
 from protocol.kafka.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.kafka_broker import KafkaBroker, KafkaSent
 from tests.support.native_broker import OS, batch
+from tests.support.producers import end_transaction, producer_batch, send_in_transaction
 
 LAST_BY_NAME: Final = 12
 """Later versions name topics by id."""
@@ -61,3 +62,14 @@ def filled(broker: KafkaBroker, *value_sizes: int, batches: int = 1) -> list[int
         for _ in range(batches):
             broker.produce("logs", data, partition=number)
     return [len(data) for data in made]
+
+
+def with_transactions(broker: KafkaBroker) -> None:
+    """Make a topic; offsets: 0 plain, 1 aborted, 2 its marker, 3 open, 4 plain."""
+    broker.create_topic("logs", settings=OS)
+    log = broker.partition("logs").log
+    log.append(producer_batch(5, 0))
+    send_in_transaction(log, 7, 0)
+    end_transaction(log, 7, commit=False)
+    send_in_transaction(log, 8, 0)
+    log.append(producer_batch(5, 1))

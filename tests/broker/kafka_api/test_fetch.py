@@ -20,9 +20,10 @@ from tests.support.kafka_fetches import (
     filled,
     sizes,
     waiting,
+    with_transactions,
 )
-from tests.support.native_broker import OS, batch
-from tests.support.producers import end_transaction, producer_batch, send_in_transaction
+from tests.support.native_broker import batch
+from tests.support.producers import end_transaction
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -199,17 +200,6 @@ def test_given_a_partition_with_an_error_when_fetched_then_it_takes_no_room():
 
 
 # --- isolation ------------------------------------------------------------------------------------
-
-
-def with_transactions(broker: KafkaBroker) -> None:
-    """Offsets: 0 plain, 1 aborted, 2 its marker, 3 open, 4 plain."""
-    broker.create_topic("logs", settings=OS)
-    log = broker.partition("logs").log
-    log.append(producer_batch(5, 0))
-    send_in_transaction(log, 7, 0)
-    end_transaction(log, 7, commit=False)
-    send_in_transaction(log, 8, 0)
-    log.append(producer_batch(5, 1))
 
 
 def test_given_open_transactions_when_read_committed_then_it_ends_before_the_first():

@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 from broker.kafka_api.fetch import FetchHandler
 from protocol.kafka.fetch import FetchRequest
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.kafka_fetches import LAST_BY_NAME, MANY, asked, fetch, fetched, filled
+from tests.support.kafka_fetches import (
+    LAST_BY_NAME,
+    MANY,
+    asked,
+    fetch,
+    fetched,
+    filled,
+    with_transactions,
+)
 from tests.support.native_broker import OS
-from tests.support.producers import end_transaction, producer_batch, send_in_transaction
+from tests.support.producers import producer_batch
 
 bounds = st.one_of(st.just(MANY), st.integers(-1, 400))
 USUAL = {
@@ -38,18 +46,7 @@ def moved_start(broker: KafkaBroker) -> None:
     broker.partition("logs").log.advance_log_start(2)
 
 
-def transactions(broker: KafkaBroker) -> None:
-    """Offsets: 0 plain, 1 aborted, 2 its marker, 3 open, 4 plain."""
-    broker.create_topic("logs", settings=OS)
-    log = broker.partition("logs").log
-    log.append(producer_batch(5, 0))
-    send_in_transaction(log, 7, 0)
-    end_transaction(log, 7, commit=False)
-    send_in_transaction(log, 8, 0)
-    log.append(producer_batch(5, 1))
-
-
-@pytest.mark.parametrize("fill", [plain_batches, small_segments, moved_start, transactions])
+@pytest.mark.parametrize("fill", [plain_batches, small_segments, moved_start, with_transactions])
 @given(
     offset=st.one_of(st.integers(0, 5), st.integers(-1, 10)),
     partition=st.sampled_from([0, 0, 0, 0, 1, -1]),

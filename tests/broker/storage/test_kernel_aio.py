@@ -96,11 +96,9 @@ def test_given_a_bad_one_behind_good_ones_when_begun_then_the_good_ones_are(
     os.close(writer)
 
 
-def test_given_a_context_when_closed_twice_then_its_descriptor_is_closed_once(files: list[int]):
-    try:
-        aio = KernelAio(4)
-    except OSError as error:
-        pytest.skip(f"NOT TESTED: this machine offers no Linux AIO: {error.strerror}")
+def test_given_a_context_when_closed_twice_then_its_descriptor_is_closed_once(
+    aio: KernelAio, files: list[int]
+):
     aio.begin(files[:1])
 
     aio.close()

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from protocol.kafka.acknowledgement import LOG_START_FROM, encode_acknowledgement
 from protocol.kafka.apis import APIS, ApiKey
 from protocol.kafka.codec import encode_response
 from protocol.kafka.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from protocol.limits import INT32_MAX, INT64_MAX
+from tests.support.kafka_numbers import CORRELATION_IDS, IDS, INDEXES, NAMES, OFFSETS
 
 PRODUCE = APIS[ApiKey.PRODUCE]
-
-names = st.text("abz.-_09", min_size=1, max_size=249)
-ids = st.one_of(st.binary(min_size=16, max_size=16), st.sampled_from([bytes(16), b"\xff" * 16]))
-offsets = st.one_of(st.integers(0, 300), st.integers(0, INT64_MAX))
 
 
 @pytest.mark.parametrize("version", range(LOG_START_FROM, PRODUCE.last_version + 1))
 @given(
-    correlation_id=st.integers(-INT32_MAX - 1, INT32_MAX),
-    name=names,
-    topic_id=ids,
-    index=st.one_of(st.integers(0, 300), st.integers(0, INT32_MAX)),
-    base_offset=offsets,
-    log_start_offset=offsets,
+    correlation_id=CORRELATION_IDS,
+    name=NAMES,
+    topic_id=IDS,
+    index=INDEXES,
+    base_offset=OFFSETS,
+    log_start_offset=OFFSETS,
 )
 def test_given_any_numbers_when_acknowledged_then_the_bytes_are_those_of_the_codec(
     version: int,

@@ -10,23 +10,20 @@ from protocol.kafka.apis import APIS, ApiKey
 from protocol.kafka.codec import encode_response
 from protocol.kafka.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from protocol.kafka.fetched import LOG_START_FROM, encode_fetched
-from protocol.limits import INT32_MAX, INT64_MAX
+from tests.support.kafka_numbers import CORRELATION_IDS, IDS, INDEXES, NAMES, OFFSETS
 
 FETCH = APIS[ApiKey.FETCH]
 
-names = st.text("abz.-_09", min_size=1, max_size=249)
-ids = st.one_of(st.binary(min_size=16, max_size=16), st.sampled_from([bytes(16), b"\xff" * 16]))
-offsets = st.one_of(st.integers(0, 300), st.integers(0, INT64_MAX))
 pieces = st.lists(st.one_of(st.binary(max_size=300), st.just(b"records")), max_size=3)
 
 
 @pytest.mark.parametrize("version", range(LOG_START_FROM, FETCH.last_version + 1))
 @given(
-    correlation_id=st.integers(-INT32_MAX - 1, INT32_MAX),
-    name=names,
-    topic_id=ids,
-    index=st.one_of(st.integers(0, 300), st.integers(0, INT32_MAX)),
-    three=st.tuples(offsets, offsets, offsets),
+    correlation_id=CORRELATION_IDS,
+    name=NAMES,
+    topic_id=IDS,
+    index=INDEXES,
+    three=st.tuples(OFFSETS, OFFSETS, OFFSETS),
     records=pieces,
     is_committed=st.booleans(),
 )
